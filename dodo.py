@@ -1,0 +1,10 @@
+"""This repository's own graph. The lanes are declared in tasks/*.yml; here are the few tasks that are not checks."""
+
+
+def task_lint():
+    """Ruff and mypy over the plugin, the kernels and the tests."""
+    return {
+        "actions": ["ruff check .", "ruff format --check .", "mypy"],
+        "verbosity": 2,
+    }
+

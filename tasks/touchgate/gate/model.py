@@ -1,0 +1,154 @@
+"""The nouns of the gate as frozen values: lanes, changes, plans.
+
+Paths are `str` decoded with `surrogateescape` (as `os.fsdecode` does), so any name that git can hold survives the round
+trip; `os.fsencode` gives the bytes back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+
+SUITES = ("smoke", "performance", "full")
+"""In growing order: performance runs smoke first, full runs everything."""
+
+
+@dataclass(frozen=True, order=True)
+class At:
+    """A place in a declaration. Line and column count from 1."""
+
+    file: str
+    line: int
+    column: int
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}:{self.column}"
+
+
+@dataclass(frozen=True)
+class PathPattern:
+    """One entry of a `paths` list, in GitHub's dialect, with the place that declares it."""
+
+    text: str
+    at: At
+
+
+@dataclass(frozen=True)
+class Need:
+    """A lane whose touch touches this one. `suite` None: with the suite asked for; else that suite ("smoke" for lite)."""
+
+    lane: str
+    suite: str | None
+    at: At
+
+
+@dataclass(frozen=True)
+class DeviceWish:
+    """What a lane's device checks need.
+
+    kind: "any" | "gpu" | "host" | "hosts"; count: GPUs of one host, or hosts, at once.
+    """
+
+    kind: str = "any"
+    count: int = 1
+
+
+@dataclass(frozen=True)
+class CheckDeclaration:
+    """One entry of a lane's `checks`: a kind with its target, and further keys as plain data (str, int, list, dict).
+
+    The kinds themselves live outside the gate (`touchgate.checks`); the gate only keeps what was written.
+    """
+
+    kind: str
+    target: str
+    options: Mapping[str, object]
+    at: At
+
+
+@dataclass(frozen=True)
+class Lane:
+    """A named group of checks and the paths that gate it. `timeout` and `minutes` are minutes."""
+
+    name: str
+    about: str
+    paths: tuple[PathPattern, ...]
+    needs: tuple[Need, ...]
+    suites: tuple[str, ...]
+    device: DeviceWish
+    minutes: float
+    timeout: float
+    env: tuple[str, ...]
+    checks: tuple[CheckDeclaration, ...]
+    at: At
+
+
+@dataclass(frozen=True, order=True)
+class TouchedPath:
+    """A path that differs between merge base and head; status is git's letter (A M D T U), or ? for untracked."""
+
+    path: str
+    status: str
+
+
+@dataclass(frozen=True)
+class Change:
+    """What is judged.
+
+    base, head: commit ids (None where unknown); `head_is_worktree`: staged, unstaged and untracked files count too.
+    merge_base: commit id, or None. proof: in words, how the merge base is known. base_from, head_from: in words, where
+    each came from (an option, a variable, an event, the local rule).
+    open_reason: why everything must run (fail open), or None. Then `paths` is empty and means nothing.
+    """
+
+    base: str | None
+    head: str | None
+    merge_base: str | None
+    proof: str
+    base_from: str
+    head_from: str
+    head_is_worktree: bool
+    paths: tuple[TouchedPath, ...]
+    open_reason: str | None = None
+
+
+class Decision(str, Enum):
+    """What becomes of a lane."""
+
+    RUN = "run"
+    SKIP = "skip"
+
+
+@dataclass(frozen=True)
+class LaneDecision:
+    """RUN or SKIP with its reason.
+
+    path, pattern: for RUN what fired; for SKIP the nearest pattern that did not match and the path it was nearest to
+    (either may be None). suite: what to run of it ("smoke" under a lite need). reason: a whole sentence for a person.
+    """
+
+    lane: str
+    decision: Decision
+    reason: str
+    suite: str
+    path: str | None = None
+    pattern: PathPattern | None = None
+
+
+@dataclass(frozen=True)
+class Plan:
+    """For every lane of head and of the base branch's tip, in declaration order, what becomes of it."""
+
+    change: Change
+    suite: str
+    lanes: tuple[LaneDecision, ...]
+    by_name: Mapping[str, LaneDecision] = field(init=False, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "by_name", {lane.lane: lane for lane in self.lanes})
+
+    @property
+    def running(self) -> tuple[LaneDecision, ...]:
+        """The lanes that run."""
+        return tuple(lane for lane in self.lanes if lane.decision is Decision.RUN)

@@ -1,0 +1,1 @@
+"""Leases: who may use a host and its GPUs, and until when."""

@@ -1,0 +1,1 @@
+"""What a run tells: to a terminal, to files, to a forge."""

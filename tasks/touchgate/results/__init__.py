@@ -1,0 +1,1 @@
+"""Results: their keys, what goes into them, and where they are kept."""
