@@ -1,0 +1,235 @@
+"""What a run came to, as frozen values, and the exit code that follows from it.
+
+Everything here is decided by others and told here; the one decision that lives here is `exit_code`, a pure function.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from touchgate.outcome import EMULATED, Verdict
+
+INTERRUPTED = 130
+BAD_USAGE = 3
+"""Never answered by `exit_code`: a run with bad declarations or usage has no report."""
+UNFIT = 69
+NOT_GRANTED = 75
+FAILED = 1
+NOT_MEASURED = 2
+PASSED = 0
+
+WORDS = {
+    Verdict.PASSED: "passed",
+    Verdict.FAILED: "FAILED",
+    Verdict.ERROR: "ERROR",
+    Verdict.TIMED_OUT: "TIMED OUT",
+    Verdict.UNMEASURED: "unmeasured",
+}
+"""The word for each verdict. What failed is in capitals, so that it is found without colour."""
+
+NEVER_REACHED = "never reached"
+
+
+@dataclass(frozen=True)
+class CheckReport:
+    """One check of a lane that runs.
+
+    verdict: None for one never reached. cached: the verdict is an earlier run's. device: None, "emulated" or the GPU's
+    name. seconds: wall time of the run that measured it. reason, detail, worst, cases, facts: as in
+    `touchgate.outcome.Outcome`. log: path of the log. where: file:line:column of the declaration. measured: ISO time at
+    which a cached result was measured. withheld: names of the variables that the check was not given. wants_gpu: a GPU
+    is among the places where it can be measured.
+    """
+
+    name: str
+    lane: str
+    kind: str
+    about: str = ""
+    verdict: Verdict | None = None
+    cached: bool = False
+    device: str | None = None
+    seconds: float | None = None
+    reason: str = ""
+    detail: tuple[str, ...] = ()
+    worst: Mapping[str, Any] | None = None
+    cases: int | None = None
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    log: str | None = None
+    where: str = ""
+    measured: str | None = None
+    withheld: tuple[str, ...] = ()
+    wants_gpu: bool = False
+
+    @property
+    def passed(self) -> bool:
+        """Whether it passed, now or earlier."""
+        return self.verdict is Verdict.PASSED
+
+    @property
+    def reused(self) -> bool:
+        """Whether an earlier pass stands for it."""
+        return self.cached and self.passed
+
+    @property
+    def broken(self) -> bool:
+        """Whether it failed, timed out or ended in an error."""
+        return self.verdict in (Verdict.FAILED, Verdict.TIMED_OUT, Verdict.ERROR)
+
+    @property
+    def emulated(self) -> bool:
+        """Whether the CPU stood in for the GPU."""
+        return self.device == EMULATED
+
+    @property
+    def word(self) -> str:
+        """The result in a word or two. An emulated pass says so, reused or not."""
+        if self.verdict is None:
+            return NEVER_REACHED
+        if self.passed:
+            return ("cached" if self.cached else WORDS[Verdict.PASSED]) + (" (emulated)" if self.emulated else "")
+        return WORDS[self.verdict]
+
+
+@dataclass(frozen=True)
+class LaneReport:
+    """One lane.
+
+    decision: "run" or "skip". path, pattern, where: what fired, or the nearest that did not, and the file:line that
+    declares it. minutes: its target. seconds: wall time that its checks took in this run.
+    """
+
+    name: str
+    decision: str
+    reason: str
+    path: str | None = None
+    pattern: str | None = None
+    where: str = ""
+    minutes: float = 0.0
+    seconds: float = 0.0
+
+    @property
+    def runs(self) -> bool:
+        """Whether its checks run."""
+        return self.decision == "run"
+
+    @property
+    def over_target(self) -> bool:
+        """Whether it took longer than the minutes it is meant to take."""
+        return self.runs and 0 < self.minutes < self.seconds / 60
+
+
+@dataclass(frozen=True)
+class RunReport:
+    """A whole run; before it starts, the same value without checks is what `Terminal.header` shows.
+
+    base, head, merge_base, proof, base_from, head_from, open_reason: as in `touchgate.gate.model.Change`. due: why
+    every lane is due although the change can be told (a schedule, the default branch), or None. touched: how many
+    paths. device: a line such as "emulated: no NVIDIA driver". lease: what is held, or None. seconds: wall time.
+    """
+
+    base: str | None
+    head: str | None
+    merge_base: str | None
+    proof: str
+    base_from: str
+    head_from: str
+    open_reason: str | None
+    due: str | None
+    touched: int
+    suite: str
+    lanes: tuple[LaneReport, ...]
+    checks: tuple[CheckReport, ...] = ()
+    exit: int = 0
+    seconds: float = 0.0
+    device: str = ""
+    lease: str | None = None
+    reservation: str | None = None
+    notes: tuple[str, ...] = ()
+    interrupted: bool = False
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """How many checks ended how, each counted once: a reused pass is under `cached`, not under `passed`."""
+        counts = dict.fromkeys((*(verdict.value for verdict in Verdict), "cached", "never_reached"), 0)
+        for check in self.checks:
+            if check.verdict is None:
+                counts["never_reached"] += 1
+            else:
+                counts["cached" if check.reused else check.verdict.value] += 1
+        return counts
+
+    @property
+    def running(self) -> tuple[LaneReport, ...]:
+        """The lanes that run."""
+        return tuple(lane for lane in self.lanes if lane.runs)
+
+    @property
+    def untouched(self) -> tuple[LaneReport, ...]:
+        """The lanes that don't."""
+        return tuple(lane for lane in self.lanes if not lane.runs)
+
+
+class Judged(Protocol):
+    """What `exit_code` looks at; a `RunReport` is one."""
+
+    @property
+    def lanes(self) -> Sequence[LaneReport]:
+        """Every lane."""
+
+    @property
+    def checks(self) -> Sequence[CheckReport]:
+        """Every check of the lanes that run."""
+
+
+def unproven(report: Judged, *, require_device: bool) -> tuple[str, ...]:
+    """Why a run that failed nothing is still no pass (exit 2): one sentence for each cause, none for a pass."""
+    causes = [f"{check.name}: could not be run" for check in report.checks if check.verdict is Verdict.ERROR]
+    causes += [f"{check.name}: never reached" for check in report.checks if check.verdict is None]
+    passed = {check.lane for check in report.checks if check.passed}
+    present = {check.lane for check in report.checks}
+    for lane in report.lanes:
+        if lane.runs and lane.name not in passed:
+            none = "none of its checks passed" if lane.name in present else "no check of it was run"
+            causes.append(f"lane {lane.name}: it runs, but {none}")
+    if require_device:
+        for check in report.checks:
+            if check.verdict is Verdict.UNMEASURED:
+                causes.append(f"{check.name}: unmeasured, and --require-device asks for a measurement")
+            elif check.passed and check.wants_gpu and check.emulated:
+                causes.append(f"{check.name}: passed emulated only, and --require-device asks for the GPU")
+    return tuple(causes)
+
+
+def exit_code(
+    report: Judged,
+    *,
+    require_device: bool = False,
+    interrupted: bool = False,
+    lease_refused: bool = False,
+    unfit: bool = False,
+) -> int:
+    """The exit code of a run, the first that applies: 130, 69, 75, 1, 2, 0.
+
+    interrupted: by a signal. unfit: someone else owns the GPU. lease_refused: the lease was not granted in time.
+    3 (bad declarations or usage) is given where these are found, before there is a run.
+    """
+    if interrupted:
+        return INTERRUPTED
+    if unfit:
+        return UNFIT
+    if lease_refused:
+        return NOT_GRANTED
+    if any(check.verdict is not None and check.verdict.is_failure for check in report.checks):
+        return FAILED
+    if unproven(report, require_device=require_device):
+        return NOT_MEASURED
+    return PASSED
+
+
+def repeat(name: str, suite: str) -> str:
+    """The one command that runs a check again, whatever is stored or touched."""
+    option = "" if suite == "smoke" else f" --suite {shlex.quote(suite)}"
+    return f"doit --fresh{option} {shlex.quote(name)}"
