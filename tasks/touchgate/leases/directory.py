@@ -1,0 +1,155 @@
+"""Which folder the host's leases lie in, and whether it can keep two runs apart."""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from touchgate import places
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+SHARED = (Path("/var/lib/touchgate/leases"), Path("/run/lock/touchgate"))
+"""Where an administrator sets up leases for all users of a host, in the order in which they are looked for."""
+
+CANNOT_EXCLUDE = re.compile(
+    r"nfs\d*|cifs|smb\d*|smbfs|9p|virtiofs|afs|ceph|lustre|gpfs|beegfs|glusterfs|vboxsf|prl_fs|fuse(\..*)?|fuseblk"
+    r"|overlay(fs)?|aufs|unionfs"
+)
+"""File systems where an flock may hang, fail, reach one machine or one container only, or silently exclude nobody."""
+
+
+class LeaseRefused(Exception):  # noqa: N818 - a refusal, named as the reader meets it
+    """The lease can't be asked for here: what is wrong and what to do."""
+
+
+@dataclass(frozen=True)
+class LeaseDirectory:
+    """The folder, whether runs of other users share it, and in words why this one was taken."""
+
+    path: Path
+    shared: bool
+    why: str
+
+
+def lease_directory(environ: Mapping[str, str] = os.environ) -> LeaseDirectory:
+    """TOUCHGATE_LEASE_DIR, else a folder of `SHARED` that is set up, else one for this user alone. Makes no folder."""
+    chosen = environ.get("TOUCHGATE_LEASE_DIR")
+    if chosen:
+        path = Path(chosen).absolute()
+        shared = path.is_dir() and bool(path.stat().st_mode & stat.S_IWGRP)
+        return LeaseDirectory(path, shared, "TOUCHGATE_LEASE_DIR")
+    passed = ""
+    for path in SHARED:
+        if not path.is_dir():
+            continue
+        fault, seen = unfit(path), path.stat()
+        if fault is None and not seen.st_mode & stat.S_IWGRP:
+            fault = f"{path} is not group-writable"
+        if fault is None and seen.st_uid != 0:
+            # Anybody can make a folder in /run/lock; only an administrator's is trusted unasked.
+            fault = f"{path} does not belong to root"
+        if fault is None:
+            return LeaseDirectory(path, shared=True, why="the host's shared folder")
+        passed += f"; {fault}"
+    alone = _private(environ)
+    return LeaseDirectory(alone, shared=False, why=f"for this user alone: no shared folder is set up{passed}")
+
+
+def _private(environ: Mapping[str, str]) -> Path:
+    """Below the cache; where that lies on a file system that can't exclude (a home on NFS), somewhere local."""
+    first = places.cache_dir(environ) / "leases"
+    name = f"touchgate-{os.getuid()}"
+    temporary = Path(environ.get("TMPDIR") or tempfile.gettempdir())
+    for path in (first, temporary / name / "leases", Path("/dev/shm") / name / "leases"):  # noqa: S108 - checked by `unfit`
+        if path.parent.is_dir() or path.parent.parent.is_dir():
+            kind = file_system(path)
+            if kind is None or not CANNOT_EXCLUDE.fullmatch(kind):
+                return path
+    return first
+
+
+def file_system(path: Path) -> str | None:
+    """The type of the file system that `path` (or its nearest existing parent) lies on; None where it can't be told."""
+    try:
+        mounts = Path("/proc/self/mountinfo").read_text(encoding="utf-8", errors="surrogateescape")
+    except OSError:
+        return None
+    real = os.path.realpath(path)
+    longest, found = -1, None
+    for line in mounts.splitlines():
+        before, _, after = line.partition(" - ")
+        fields = before.split(" ")
+        if len(fields) < 5 or not after:  # noqa: PLR2004 - proc(5): the mount point is the fifth
+            continue
+        point = re.sub(r"\\([0-7]{3})", lambda octal: chr(int(octal[1], 8)), fields[4])
+        inside = real == point or real.startswith(point.rstrip("/") + "/")
+        # Of mounts on the same point the last one is what is seen.
+        if inside and len(point) >= longest:
+            longest, found = len(point), after.split(" ")[0]
+    return found
+
+
+def prepare(directory: LeaseDirectory) -> None:
+    """Make a private folder that is not there yet, and refuse one that can't keep runs apart. Raises `LeaseRefused`."""
+    path = directory.path
+    if not os.path.lexists(path):
+        try:
+            path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        except OSError as fault:
+            raise LeaseRefused(
+                f"the lease folder {path} ({directory.why}) can't be made: {fault.strerror}; "
+                "set TOUCHGATE_LEASE_DIR to a folder on a local disk that you can write to"
+            ) from fault
+    fault_text = unfit(path)
+    if fault_text:
+        raise LeaseRefused(fault_text)
+
+
+def unfit(path: Path) -> str | None:
+    """Why leases at `path` would not keep runs apart, with the cure, or None."""
+    try:
+        seen = path.lstat()
+    except OSError as fault:
+        return f"the lease folder {path} can't be looked at: {fault.strerror}"
+    if stat.S_ISLNK(seen.st_mode):
+        return f"the lease folder {path} is a symbolic link, which can be turned elsewhere; name the folder itself"
+    if not stat.S_ISDIR(seen.st_mode):
+        return f"the lease folder {path} is not a folder"
+    return _unfit_owner(path, seen) or _unfit_place(path)
+
+
+def _unfit_owner(path: Path, seen: os.stat_result) -> str | None:
+    by_others = seen.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+    cure = f"chgrp GROUP {path} && chmod 2770 {path}, as the folder's owner"
+    if by_others and seen.st_mode & stat.S_ISVTX:
+        return (
+            f"the lease folder {path} is sticky: a second user can't take a lock file that the first one made; "
+            f"make it a folder of one group without the sticky bit: {cure}"
+        )
+    if seen.st_mode & stat.S_IWOTH:
+        return f"the lease folder {path} can be written by everybody, who could delete a lock that is held; {cure}"
+    if not by_others and seen.st_uid != os.geteuid():
+        return f"the lease folder {path} belongs to another user (uid {seen.st_uid}) alone; {cure}"
+    if not os.access(path, os.W_OK | os.X_OK):
+        return (
+            f"the lease folder {path} can't be written by this user; join its group (gid {seen.st_gid}), "
+            "or set TOUCHGATE_LEASE_DIR to another folder"
+        )
+    return None
+
+
+def _unfit_place(path: Path) -> str | None:
+    kind = file_system(path)
+    if kind is None or not CANNOT_EXCLUDE.fullmatch(kind):
+        return None
+    return (
+        f"the lease folder {path} lies on {kind}, where a lock may not be seen by the host's other runs; "
+        "set TOUCHGATE_LEASE_DIR to a folder on a local disk (in a container: a folder of the host, bind-mounted)"
+    )
