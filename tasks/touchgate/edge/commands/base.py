@@ -1,0 +1,95 @@
+"""What our commands share: any folder of the repository, options before or after names, errors in one line with exit 3."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+from doit.cmd_base import Command
+from doit.cmdparse import CmdParseError
+
+from touchgate.edge.planning import Declared, UsageFault, declare, repository
+from touchgate.gate.git import GitFault, Repository
+from touchgate.gate.located import DeclarationError
+
+USAGE = 3
+
+
+class RepositoryCommand(Command):  # type: ignore[misc]  # doit has no types
+    """A command about the repository around the current folder. Subclasses implement `act`."""
+
+    def __init__(self, *, cmds: Any = None, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self._reserved: tuple[str, ...] = tuple(sorted(cmds)) if cmds else ()
+
+    def parse_execute(self, in_args: list[str]) -> int:
+        """Options may stand before, between and after names; what follows `--` is left alone."""
+        rest: list[str] = []
+        args, _, after = _split(in_args)
+        try:
+            params, args = self.cmdparser.parse(args)
+            while args:
+                rest.append(args[0])
+                params, args = self.cmdparser.parse_only(args[1:], params)
+        except CmdParseError as error:
+            return refuse(f"{str(error).partition(' (parsing options')[0]}; see `doit help {self.name}`")
+        return self.execute(params, [*rest, *after])
+
+    def execute(self, opt_values: Any, pos_args: list[str]) -> int:
+        """Run `act` with the repository around the current folder."""
+        try:
+            return self.act(repository(Path.cwd()), opt_values, pos_args)
+        except UsageFault as fault:
+            return refuse(str(fault))
+        except GitFault as fault:
+            return refuse(str(fault))
+        except DeclarationError as fault:
+            sys.stderr.write(f"{fault}\n")
+            return USAGE
+        except BrokenPipeError:
+            # Whoever read us has seen enough.
+            sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115, PTH123
+            return 0
+
+    def act(self, repo: Repository, options: Any, names: list[str]) -> int:
+        """The command itself; returns the exit code."""
+        raise NotImplementedError
+
+    def declared(self, repo: Repository, options: Any) -> Declared:
+        """The change and the lanes, as the options ask."""
+        if options.get("fetch"):
+            fetch_base(repo, options.get("base") or None)
+        return declare(
+            repo, os.environ, base=options.get("base") or None, head=options.get("head") or None, reserved=self._reserved
+        )
+
+
+def fetch_base(repo: Repository, base: str | None) -> None:
+    """Bring the base branch up to date from its remote, telling how far it is. Raises UsageFault when it can't be."""
+    from touchgate import fetching  # noqa: PLC0415  imports GitPython
+
+    try:
+        fetching.fetch_base(repo.root, base, tell=lambda line: sys.stderr.write(f"{line}\n"))
+    except fetching.FetchFault as fault:
+        raise UsageFault(str(fault)) from None
+
+
+def _split(arguments: list[str]) -> tuple[list[str], bool, list[str]]:
+    if "--" in arguments:
+        at = arguments.index("--")
+        return arguments[:at], True, arguments[at + 1 :]
+    return arguments, False, []
+
+
+def refuse(text: str) -> int:
+    """One line for a person, and the exit code for bad usage."""
+    sys.stderr.write(f"ERROR: {text}\n")
+    return USAGE
+
+
+def print_json(data: Any) -> None:
+    """Sorted where order means nothing, ASCII so that any terminal and any locale can carry it."""
+    sys.stdout.write(json.dumps(data, indent=2) + "\n")

@@ -1,0 +1,154 @@
+"""`doit lanes`: what would run and why, what would not and why not; and what is wrong with the declarations."""
+
+from __future__ import annotations
+
+import sys
+from difflib import get_close_matches
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from touchgate.edge.commands.base import RepositoryCommand, print_json
+from touchgate.edge.options import AS_JSON, JUDGE, SUITE, RunOptions
+from touchgate.edge.planning import Declared, UsageFault, plan_lanes
+from touchgate.gate.model import Decision, Lane, LaneDecision
+from touchgate.reports.style import safe
+
+if TYPE_CHECKING:
+    from touchgate.gate.git import Repository
+
+ACTIONS = ("check", "why", "init", "schema")
+
+
+class Lanes(RepositoryCommand):
+    """Looks, and decides nothing that `doit` would not decide the same."""
+
+    name = "lanes"
+    doc_purpose = "show which lanes the change touches and why; check, explain, start lane files"
+    doc_usage = "[check | why LANE | init | schema]"
+    doc_description = """Without an argument: every lane with its decision and the reason.
+
+check: patterns that match no tracked file, lanes with equal paths (exit 1 when there are any).
+
+why LANE: one decision in full, with the place that declares it.
+
+init: write a first lane file and the two settings that choose touchgate.
+
+schema: print the JSON Schema of lane files, for editors."""
+    cmd_options = (*JUDGE, SUITE, AS_JSON)
+
+    def act(self, repo: Repository, options: Any, names: list[str]) -> int:
+        """Dispatch on the first name."""
+        action, rest = (names[0], names[1:]) if names else ("", [])
+        if action not in ("", *ACTIONS):
+            near = get_close_matches(action, ACTIONS, 1)
+            guess = f"did you mean '{near[0]}'?" if near else "it takes check, why LANE, init or schema"
+            raise UsageFault(f"`doit lanes {action}`: {guess}")
+        if len(rest) != (1 if action == "why" else 0):
+            raise UsageFault("`doit lanes why` takes one lane" if action == "why" else f"`doit lanes {action}` takes no more")
+        if action == "init":
+            from touchgate.edge.commands.start import write_first_lane  # noqa: PLC0415
+
+            for line in write_first_lane(repo.root):
+                print(line)
+            return 0
+        if action == "schema":
+            from touchgate.gate.schema import json_schema  # noqa: PLC0415
+
+            print_json(json_schema())
+            return 0
+        declared = self.declared(repo, options)
+        if action == "check":
+            return _check(declared)
+        plan = plan_lanes(declared, RunOptions(suite=options["suite"]))
+        if action == "why":
+            return _why(declared, plan.by_name, rest[0])
+        if options["as_json"]:
+            print_json(as_json(declared, plan.lanes))
+        else:
+            _show(declared, plan.lanes)
+        return 0
+
+
+def as_json(declared: Declared, decisions: tuple[LaneDecision, ...]) -> dict[str, Any]:
+    """The stable machine form."""
+    change = declared.judged.change
+    return {
+        "schema": 1,
+        "base": change.base,
+        "head": change.head,
+        "merge_base": change.merge_base,
+        "open_reason": change.open_reason,
+        "due": declared.judged.due,
+        "lanes": [
+            {
+                "name": one.lane,
+                "decision": one.decision.value,
+                "reason": one.reason,
+                "suite": one.suite,
+                "path": one.path,
+                "pattern": one.pattern.text if one.pattern else None,
+                "where": str(one.pattern.at) if one.pattern else None,
+            }
+            for one in decisions
+        ],
+    }
+
+
+def _show(declared: Declared, decisions: tuple[LaneDecision, ...]) -> None:
+    change = declared.judged.change
+    if change.open_reason:
+        print(f"everything runs: {change.open_reason}")
+    elif declared.judged.due:
+        print(f"everything is due: {declared.judged.due}")
+    width = max((len(one.lane) for one in decisions), default=0)
+    for one in decisions:
+        word = "RUN " if one.decision is Decision.RUN else "skip"
+        print(f"{one.lane:<{width}}  {word}  {safe(one.reason)}")
+    if not decisions:
+        print("no lanes are declared; `doit lanes init` writes a first one")
+
+
+def _why(declared: Declared, decisions: Any, name: str) -> int:
+    if name not in decisions:
+        near = get_close_matches(name, list(decisions), 1)
+        raise UsageFault(f"no lane '{name}'" + (f"; did you mean '{near[0]}'?" if near else ""))
+    one: LaneDecision = decisions[name]
+    change = declared.judged.change
+    lane: Lane | None = declared.head.get(name)
+    print(f"{name}: {'RUN' if one.decision is Decision.RUN else 'SKIP'}")
+    print(f"  reason      {safe(one.reason)}")
+    if one.path is not None:
+        print(f"  path        {safe(one.path)}")
+    if one.pattern is not None:
+        print(f"  pattern     {one.pattern.text}  ({one.pattern.at})")
+    if lane is not None:
+        print(f"  declared    {lane.at}")
+    print(f"  looked at   {len(change.paths)} paths")
+    print(f"  base        {change.base or 'unknown'}  ({change.base_from})")
+    print(f"  merge base  {change.merge_base or 'unknown'}  ({change.proof})")
+    return 0
+
+
+def _check(declared: Declared) -> int:
+    """Print what is wrong with patterns; 1 when anything is."""
+    from touchgate.gate.patterns import PatternList  # noqa: PLC0415
+
+    tracked = [entry.path for entry in declared.repository.tracked(())]
+    found = []
+    for lane in declared.head.values():
+        for pattern in lane.paths:
+            positive = PatternList([pattern.text.removeprefix("!")])
+            if not any(positive.decides(path) is not None for path in tracked):
+                found.append(f"{pattern.at}: '{pattern.text}' of lane '{lane.name}' matches no tracked file")
+    by_paths: dict[tuple[str, ...], Lane] = {}
+    for lane in declared.head.values():
+        key = tuple(pattern.text for pattern in lane.paths)
+        twin = by_paths.setdefault(key, lane)
+        if twin is not lane:
+            found.append(f"{lane.at}: lane '{lane.name}' has the same paths as '{twin.name}' ({twin.at})")
+    for line in found:
+        sys.stdout.write(f"{line}\n")
+    files = len({Path(lane.at.file) for lane in declared.head.values()})
+    if not found:
+        print(f"{len(declared.head)} lanes in {files} files: every pattern matches a tracked file")
+    return 1 if found else 0

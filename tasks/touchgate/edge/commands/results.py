@@ -1,0 +1,50 @@
+"""`doit results`: what the last run of this checkout came to, with the log of each check and the command to repeat it."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+from touchgate import places
+from touchgate.edge.commands.base import RepositoryCommand, print_json
+from touchgate.edge.options import AS_JSON
+from touchgate.edge.planning import UsageFault
+from touchgate.reports.model import repeat
+from touchgate.reports.style import safe
+from touchgate.results.store import ResultStore
+
+if TYPE_CHECKING:
+    from touchgate.gate.git import Repository
+
+
+class Results(RepositoryCommand):
+    """Reads the store."""
+
+    name = "results"
+    doc_purpose = "show the last run: verdicts, logs, and the command that repeats each failure"
+    doc_usage = ""
+    doc_description = "Results live in TOUCHGATE_RESULTS_DIR, by default below the user's cache folder."
+    cmd_options = (AS_JSON,)
+
+    def act(self, repo: Repository, options: Any, names: list[str]) -> int:
+        """Print the last run."""
+        if names:
+            raise UsageFault(f"`doit results` takes no names, and got '{names[0]}'")
+        store = ResultStore(places.results_dir(os.environ))
+        last = store.last_run(repo.root)
+        if options["as_json"]:
+            print_json(last or {"schema": 1, "checks": []})
+            return 0
+        print(f"results in {store.directory}")
+        if last is None:
+            print("no run of this checkout is on record")
+            return 0
+        print(f"last run    base {str(last['base'])[:7]}  head {str(last['head'])[:7]}  exit {last['exit']}")
+        for check in last["checks"]:
+            word = "cached" if check["cached"] else check["verdict"] or "never reached"
+            print(f"  {word:<13}  {check['name']}  {safe(check['reason'] or '')}".rstrip())
+            if check.get("log"):
+                print(f"                 log: {check['log']}")
+            if check["verdict"] in ("failed", "error", "timed_out"):
+                print(f"                 repeat: {repeat(check['name'], last.get('suite', 'smoke'))}")
+        return 0

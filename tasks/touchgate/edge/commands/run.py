@@ -1,0 +1,131 @@
+"""`doit` and `doit run`: decide, take the lease where it must, run what has no valid result, tell.
+
+In a repository that does not choose touchgate this is doit's own `run`, option for option.
+"""
+
+from __future__ import annotations
+
+import signal
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from doit.cmd_run import Run as DoitRun
+from doit.cmdparse import CmdOption
+
+from touchgate.edge.loader import TouchgateLoader, adopt
+from touchgate.edge.options import RUN, RunOptions, from_params
+from touchgate.edge.reporter import TouchgateReporter
+
+if TYPE_CHECKING:
+    from doit.task import Task
+
+    from touchgate.edge.session import Session
+
+INTERRUPTED = 130
+
+
+class Run(DoitRun):  # type: ignore[misc]  # doit has no types
+    """doit's `run`, and where touchgate is chosen: judged, leased, reused, reported."""
+
+    def __init__(self, *, task_loader: Any, config: Any = None, **kwargs: Any) -> None:
+        loader, config = adopt(task_loader, config)
+        self.touchgate = isinstance(loader, TouchgateLoader)
+        self.session: Session | None = None
+        self._options: RunOptions | None = None
+        super().__init__(task_loader=loader, config=config, **kwargs)
+
+    def get_options(self) -> list[CmdOption]:
+        """doit's options, and ours where touchgate is chosen."""
+        options: list[CmdOption] = super().get_options()
+        return [*options, *(CmdOption(option) for option in RUN)] if self.touchgate else options
+
+    # -- planning: called by the loader when doit asks it for tasks ---------------------------------------------------
+
+    def plan_run(self, loader: TouchgateLoader, own: list[Task], names: list[str]) -> Session | None:
+        """Judge, plan, print the header. None when only the repository's own tasks were named."""
+        from touchgate.edge.running import prepare  # noqa: PLC0415
+
+        params = loader.params
+        given = params.get("num_process") or 0
+        self._options = from_params(params, names, loader.started_in, jobs=given or None)
+        own_names = {task.name for task in own}
+        if names and all(name.partition(":")[0] in own_names for name in names):
+            return None
+        self.session = prepare(loader, self._options, own_names, quiet=params.get("reporter") != "touchgate")
+        running = [decision.lane for decision in self.session.plan.running if decision.lane in self.session.declared.head]
+        if not names:
+            self.sel_tasks = [*running, *(params.get("default_tasks") or ())]
+        # Checks on a GPU wait for their turn inside a doit thread; these must not keep the others from running.
+        turns = sum(1 for check in self.session.checks if check.place == "gpu")
+        params["num_process"] = self._options.jobs + turns
+        return self.session
+
+    # -- running ------------------------------------------------------------------------------------------------------
+
+    def execute(self, params: Any, args: list[str]) -> int:
+        """Run, and give the exit code that the verdicts ask for."""
+        if not self.touchgate:
+            code: int = super().execute(params, args)
+            return code
+        from touchgate.edge.running import conclude  # noqa: PLC0415
+        from touchgate.gate.git import GitFault  # noqa: PLC0415
+
+        with _signals(self):
+            try:
+                code = super().execute(params, args)
+            except KeyboardInterrupt:
+                if self.session is None:
+                    sys.stderr.write("interrupted before anything ran\n")
+                    return INTERRUPTED
+                self.session.interrupt()
+                return conclude(self.session, None)
+            except GitFault as fault:
+                sys.stderr.write(f"ERROR: {fault}\n")
+                return 3
+            finally:
+                if self.session is not None:
+                    self.session.close_lease()
+            return code if self.session is None else conclude(self.session, self._reporter_of_own_tasks)
+
+    _reporter_of_own_tasks: TouchgateReporter | None = None
+
+    def _execute(self, outfile: Any, reporter: Any = "console", **rest: Any) -> int:
+        if self.session is not None and reporter == "touchgate":
+            stream = outfile if not isinstance(outfile, str) else Path(outfile).open("w", encoding="utf-8")  # noqa: SIM115
+            self._reporter_of_own_tasks = reporter = TouchgateReporter(stream, {}, tell=self._tell)
+        code: int = super()._execute(outfile, reporter=reporter, **rest)
+        return code
+
+    def _tell(self, name: str) -> None:
+        from touchgate.edge.running import tell  # noqa: PLC0415
+
+        if self.session is not None:
+            tell(self.session, name)
+
+
+@contextmanager
+def _signals(run: Run) -> Iterator[None]:
+    """SIGTERM ends a run as SIGINT does: what was measured is kept, the lease is closed, the report is written."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def stop(number: int, frame: object) -> None:  # noqa: ARG001  the handler's signature
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        if run.session is not None:
+            run.session.interrupted = True
+        raise KeyboardInterrupt
+
+    before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+

@@ -1,0 +1,55 @@
+"""Writes a first lane file and the settings that choose touchgate, into a repository that has neither."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from touchgate.edge.planning import UsageFault
+
+SETTINGS = 'loader = "touchgate"\nreporter = "touchgate"\n'
+
+
+def first_check(root: Path) -> str:
+    """The check that a repository most likely has already, as it stands in a declaration."""
+    if any((root / "tests").glob("test_*.py")):
+        return "pytest: tests"
+    if (root / "Cargo.toml").is_file():
+        return "command: cargo test"
+    if (root / "package.json").is_file():
+        return "command: npm test"
+    makefile = root / "Makefile"
+    if makefile.is_file() and re.search(r"^test:", makefile.read_text(encoding="utf-8", errors="replace"), re.MULTILINE):
+        return "command: make test"
+    # True of every repository, and it can fail.
+    return "command: '! git grep -nE \"^(<{7}|>{7}) \"'"
+
+
+def write_first_lane(root: Path) -> list[str]:
+    """Write tasks/lanes.yml and the settings; returns lines that say what was done. Raises UsageFault, nothing written.
+
+    Five lines in all: three of a lane, two of settings (under the table's name, where the table is new).
+    """
+    lanes = root / "tasks" / "lanes.yml"
+    existing = sorted((root / "tasks").glob("*.y*ml"))
+    if existing:
+        raise UsageFault(f"{existing[0].relative_to(root)} is there already; add lanes to it")
+    settings = root / "pyproject.toml"
+    before = settings.read_text(encoding="utf-8") if settings.is_file() else ""
+    table = re.search(r"^\[tool\.doit\][^\n]*\n", before, re.MULTILINE)
+    if re.search(r"^\s*(loader|reporter)\s*=", before[table.end() :] if table else "", re.MULTILINE):
+        raise UsageFault(f"pyproject.toml has a loader or reporter under [tool.doit] already; it must read:\n{SETTINGS}")
+    if table:
+        after = before[: table.end()] + SETTINGS + before[table.end() :]
+    else:
+        gap = "\n" if before and not before.endswith("\n\n") else ""
+        after = f"{before}{gap}[tool.doit]\n{SETTINGS}"
+    text = f"lanes:\n  tests:\n    {{about: the tests, paths: ['**'], checks: [{{{first_check(root)}}}]}}\n"
+    lanes.parent.mkdir(exist_ok=True)
+    lanes.write_text(text, encoding="utf-8")
+    settings.write_text(after, encoding="utf-8")
+    return [
+        f"wrote {lanes.relative_to(root)}: one lane over every path; narrow its `paths`, add lanes and checks",
+        "wrote pyproject.toml: [tool.doit] chooses touchgate's loader and reporter",
+        "next: `doit lanes` shows what the change touches, `doit` runs it",
+    ]

@@ -1,0 +1,48 @@
+"""Which device this run measures on, decided once, and what of it belongs into a key."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from touchgate.devices.probe import Gpu
+
+
+@dataclass(frozen=True)
+class DeviceChoice:
+    """gpu: the one to use, or None. reason: why there is none. gpu_only: emulation does not stand in (--device gpu)."""
+
+    gpu: Gpu | None
+    reason: str
+    gpu_only: bool
+
+    @property
+    def uuid(self) -> str | None:
+        """The chosen GPU's UUID."""
+        return self.gpu.uuid if self.gpu is not None else None
+
+    def facts(self, place: str) -> Mapping[str, object]:
+        """What of the device can change a result at `place`. A GPU's UUID is not in it: equal GPUs answer for each other."""
+        machine = {"system": platform.system(), "machine": platform.machine()}
+        if place == "gpu" and self.gpu is not None:
+            return {**machine, **self.gpu.key_facts()}
+        return machine
+
+    def line(self) -> str:
+        """For the report's header."""
+        if self.gpu is not None:
+            return self.gpu.line()
+        return f"none: {self.reason}" if self.gpu_only else f"emulated ({self.reason})"
+
+
+def choose(wish: str, environ: Mapping[str, str]) -> DeviceChoice:
+    """The device for --device auto, gpu or emulated. Only here is a GPU looked for, and only when a lane runs."""
+    from touchgate.devices import probe  # noqa: PLC0415  an untouched run does not look for a GPU
+
+    if wish == "emulated":
+        return DeviceChoice(None, "asked for with --device emulated", gpu_only=False)
+    found = probe.choose(wish, environ)
+    return DeviceChoice(found.gpu, found.reason, gpu_only=wish == "gpu")

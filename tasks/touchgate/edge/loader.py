@@ -1,0 +1,141 @@
+"""doit's loader: lanes become tasks, beside those of a dodo.py where there is one."""
+
+from __future__ import annotations
+
+import inspect
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from doit.cmd_base import DodoTaskLoader, opt_cwd, opt_dodo, opt_seek_file
+from doit.exceptions import InvalidDodoFile
+from doit.loader import get_module
+
+from touchgate import places
+from touchgate.edge.planning import UsageFault, declare, repository
+from touchgate.gate.located import DeclarationError
+
+if TYPE_CHECKING:
+    from doit.cmd_base import Command
+    from doit.task import Task
+
+    from touchgate.edge.session import Session
+    from touchgate.gate.git import Repository
+
+ENCODING = "utf-8"
+
+
+class TouchgateLoader(DodoTaskLoader):  # type: ignore[misc]  # doit has no types
+    """Chosen by `loader = "touchgate"` under [tool.doit]. Works with and without a dodo.py."""
+
+    cmd_options = (opt_dodo, opt_cwd, opt_seek_file)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.started_in = Path.cwd()
+        self.repository: Repository | None = None
+        self.params: Any = {}
+        self.session: Session | None = None
+        """The planned run, once `load_tasks` made one."""
+
+    def setup(self, opt_values: Any) -> None:
+        """Find the repository, go to its root, load dodo.py where there is one."""
+        self.params = opt_values
+        try:
+            self.repository = repository(self.started_in)
+        except UsageFault as fault:
+            raise InvalidDodoFile(str(fault)) from None
+        dodo = opt_values.get("dodoFile") or "dodo.py"
+        given = dodo != "dodo.py" or opt_values.get("cwdPath") or opt_values.get("seek_file")
+        if given:
+            os.chdir(self.started_in)
+            module = get_module(dodo, opt_values.get("cwdPath"), opt_values.get("seek_file"))
+        else:
+            os.chdir(self.repository.root)
+            module = get_module("dodo.py") if Path("dodo.py").is_file() else None
+        os.chdir(self.repository.root)
+        self.namespace = dict(inspect.getmembers(module)) if module is not None else {}
+
+    def load_doit_config(self) -> dict[str, Any]:
+        """Our defaults, under what the repository's settings and dodo.py say.
+
+        doit's own database is not relied on; it lies outside the checkout, so that a read-only one works.
+        """
+        if self.repository is None:
+            raise InvalidDodoFile("the loader was not set up")
+        ours: dict[str, Any] = {"dep_file": str(doit_database(self.repository.root)), "backend": "json"}
+        ours |= {"continue": True, "par_type": "thread", "subtasks": True, "reporter": "touchgate"}
+        settings = (self.config or {}).get("GLOBAL", {})
+        kept = {key: value for key, value in ours.items() if key not in settings}
+        return {**kept, **super().load_doit_config()} if self.namespace else kept
+
+    def load_tasks(self, cmd: Command, pos_args: list[str]) -> list[Task]:
+        """The repository's own tasks, and the lanes: planned for `run`, all of them for any other command."""
+        from touchgate.edge import tasks  # noqa: PLC0415  imports doit's task machinery, which `touched` does not need
+
+        own: list[Task] = list(super().load_tasks(cmd, pos_args)) if self.namespace else []
+        if self.repository is None:
+            raise InvalidDodoFile("the loader was not set up")
+        try:
+            plan_run = getattr(cmd, "plan_run", None)
+            if plan_run is not None:
+                self.session = plan_run(self, own, pos_args)
+                planned = tasks.planned(self.session) if self.session is not None else []
+                return own + planned
+            declared = declare(self.repository, os.environ, base=None, head=None, reserved=self.cmd_names)
+            return own + tasks.listed(declared.head, self.repository.root)
+        except UsageFault as fault:
+            raise InvalidDodoFile(str(fault)) from None
+        except DeclarationError as fault:
+            raise InvalidDodoFile(f"the lanes as declared can't be used\n{fault}") from None
+
+
+def doit_database(root: Path) -> Path:
+    """One database a checkout, below the cache folder."""
+    import hashlib  # noqa: PLC0415
+
+    digest = hashlib.sha256(os.fsencode(root)).hexdigest()[:16]
+    folder = places.cache_dir() / "doit"
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder / f"{digest}.json"
+
+
+def chosen(settings: Any) -> bool:
+    """Whether a repository's settings choose this loader."""
+    return bool(settings) and settings.get("GLOBAL", {}).get("loader") == "touchgate"
+
+
+def adopt(task_loader: Any, config: Any) -> tuple[Any, Any]:
+    """Make `doit` work from a subfolder: doit reads the settings of the current folder only.
+
+    Where it found none there and no dodo.py, the settings at the repository's root are looked at; if they choose touchgate,
+    its loader is used with them. In every other case nothing changes.
+    """
+    if type(task_loader) is not DodoTaskLoader or chosen(config) or Path("dodo.py").exists():
+        return task_loader, config
+    if "DOIT_FILE" in os.environ or any(a.startswith(("-f", "--file", "-d", "--dir")) for a in sys.argv[1:]):
+        return task_loader, config
+    from touchgate.gate.git import find_root  # noqa: PLC0415
+
+    root = find_root(Path.cwd())
+    settings_file = root / "pyproject.toml" if root is not None else None
+    if root is None or settings_file is None or root == Path.cwd() or not settings_file.is_file():
+        return task_loader, config
+    if b"touchgate" not in settings_file.read_bytes():
+        return task_loader, config
+    from doit.doit_cmd import DoitConfig  # noqa: PLC0415
+
+    before = Path.cwd()
+    loader = TouchgateLoader()
+    try:
+        os.chdir(root)
+        settings = DoitConfig()
+        settings.loads(["pyproject.toml", *(["doit.cfg"] if Path("doit.cfg").exists() else [])])
+    finally:
+        os.chdir(before)
+    if not chosen(settings.as_dict()):
+        return task_loader, config
+    loader.config = settings.as_dict()
+    loader.cmd_names = getattr(task_loader, "cmd_names", [])
+    return loader, settings.as_dict()

@@ -1,0 +1,187 @@
+"""The options of `doit` and its commands, as doit wants them, and as one frozen value."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from touchgate.gate.model import SUITES
+
+SECTION = "touchgate"
+
+BASE = {
+    "name": "base",
+    "long": "base",
+    "default": "",
+    "section": SECTION,
+    "metavar": "REV",
+    "help": "judge the change from the merge base with REV (environ: TOUCHGATE_BASE)",
+}
+HEAD = {
+    "name": "head",
+    "long": "head",
+    "default": "",
+    "section": SECTION,
+    "metavar": "REV",
+    "help": "judge REV in place of what is checked out (environ: TOUCHGATE_HEAD)",
+}
+SUITE = {
+    "name": "suite",
+    "long": "suite",
+    "default": "smoke",
+    "section": SECTION,
+    "env_var": "TOUCHGATE_SUITE",
+    "choices": [(name, "") for name in SUITES],
+    "help": "which checks of a touched lane run: smoke, performance (smoke and benchmarks), full",
+}
+AS_JSON = {
+    "name": "as_json",
+    "long": "json",
+    "type": bool,
+    "default": False,
+    "section": SECTION,
+    "help": "print JSON, for a program",
+}
+FETCH = {
+    "name": "fetch",
+    "long": "fetch",
+    "type": bool,
+    "default": False,
+    "section": SECTION,
+    "help": "fetch the base branch from its remote first",
+}
+
+JUDGE = (BASE, HEAD, FETCH)
+
+RUN = (
+    *JUDGE,
+    SUITE,
+    {
+        "name": "all_lanes",
+        "long": "all",
+        "type": bool,
+        "default": False,
+        "section": SECTION,
+        "help": "run every lane, whatever is touched",
+    },
+    {
+        "name": "fresh",
+        "long": "fresh",
+        "type": bool,
+        "default": False,
+        "section": SECTION,
+        "help": "run again what has a stored result",
+    },
+    {
+        "name": "device",
+        "long": "device",
+        "default": "auto",
+        "section": SECTION,
+        "choices": [("auto", "the GPU, else emulated"), ("gpu", ""), ("emulated", "the .cu text on the CPU")],
+        "help": "where kernels and vectors run",
+    },
+    {
+        "name": "require_device",
+        "long": "require-device",
+        "type": bool,
+        "default": False,
+        "section": SECTION,
+        "help": "exit 2 when a check that wants a GPU was not measured on one",
+    },
+    {
+        "name": "expect_head",
+        "long": "expect-head",
+        "default": "",
+        "section": SECTION,
+        "metavar": "SHA",
+        "help": "refuse to run (exit 3) when the checkout is at another commit",
+    },
+    {
+        "name": "reservation",
+        "long": "reservation",
+        "default": "",
+        "section": SECTION,
+        "metavar": "ID",
+        "help": "the reservation this run belongs to; recorded in the report",
+    },
+    {
+        "name": "lease_timeout",
+        "long": "lease-timeout",
+        "type": float,
+        "default": 1440.0,
+        "section": SECTION,
+        "metavar": "MIN",
+        "help": "give up (exit 75) when the host's lease is not granted in MIN minutes; 0: at once [default: %(default)s]",
+    },
+    {
+        "name": "report_dir",
+        "long": "report-dir",
+        "default": "",
+        "section": SECTION,
+        "metavar": "DIR",
+        "help": "write result.json, junit.xml and summary.md into DIR",
+    },
+    {
+        "name": "architectures",
+        "long": "architectures",
+        "type": list,
+        "default": [],
+        "section": SECTION,
+        "metavar": "SM",
+        "help": "compile kernels for this architecture (87); repeatable, in settings a list [default: 87, 90, 121]",
+    },
+)
+"""What `doit run` gains. Their names are the keys under [tool.doit] that set them for a repository."""
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """What one run was asked for. `jobs`: how many checks without a device run at once. lease_timeout: minutes."""
+
+    base: str | None = None
+    head: str | None = None
+    suite: str = "smoke"
+    all_lanes: bool = False
+    fresh: bool = False
+    device: str = "auto"
+    require_device: bool = False
+    expect_head: str | None = None
+    reservation: str | None = None
+    lease_timeout: float = 1440.0
+    fetch: bool = False
+    report_dir: Path | None = None
+    architectures: tuple[str, ...] = ()
+    names: tuple[str, ...] = ()
+    jobs: int = 1
+    verbose: int = 0
+    environ: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
+
+
+def from_params(params: Mapping[str, Any], names: list[str], started_in: Path, *, jobs: int | None) -> RunOptions:
+    """The options of a run out of doit's parsed parameters. A relative --report-dir counts from where doit was started."""
+    report_dir = params.get("report_dir")
+    return RunOptions(
+        base=params.get("base") or None,
+        head=params.get("head") or None,
+        suite=params.get("suite") or "smoke",
+        all_lanes=bool(params.get("all_lanes")),
+        fresh=bool(params.get("fresh") or params.get("always")),
+        device=params.get("device") or "auto",
+        require_device=bool(params.get("require_device")),
+        expect_head=params.get("expect_head") or None,
+        reservation=params.get("reservation") or None,
+        lease_timeout=float(params.get("lease_timeout", 1440.0)),
+        fetch=bool(params.get("fetch")),
+        report_dir=started_in / report_dir if report_dir else None,
+        architectures=tuple(_architecture(item) for item in params.get("architectures") or ()),
+        names=tuple(names),
+        jobs=max(1, jobs if jobs is not None else os.cpu_count() or 1),
+        verbose=int(params.get("verbosity") or 0),
+    )
+
+
+def _architecture(text: object) -> str:
+    return str(text).lower().removeprefix("sm_").strip()

@@ -1,0 +1,288 @@
+"""From options to a planned run: declarations, change, plan, checks with their places, keys and stored results.
+
+Nothing here runs a check, takes a lease or prints. What costs something (probing for a GPU, tool versions, contents) is
+done only when at least one lane runs.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from touchgate.checks import CheckSpec, DeclarationFault
+from touchgate.checks.registry import kind, known_options
+from touchgate.gate import change as change_of
+from touchgate.gate import sources as source_of
+from touchgate.gate.declarations import read_lanes
+from touchgate.gate.git import Repository, find_root
+from touchgate.gate.located import DeclarationError, Problem
+from touchgate.gate.model import Change, Decision, Lane, Plan
+from touchgate.gate.plan import plan as decide
+from touchgate.gate.plan import runs_in
+
+if TYPE_CHECKING:
+    from touchgate.devices.probe import Choice
+    from touchgate.edge.options import RunOptions
+    from touchgate.gate.change import Judged
+    from touchgate.results.keys import Key
+    from touchgate.results.store import ResultStore, Stored
+
+
+class UsageFault(Exception):
+    """What was asked for can't be done as asked: one line for a person, exit 3."""
+
+
+@dataclass(frozen=True)
+class PlannedCheck:
+    """A check that is to be answered for.
+
+    place: "gpu", "emulated", "host", or None where it can't be measured here (`why_not` says why). key: None when place is
+    None. stored: the result that will be reused, if any.
+    """
+
+    spec: CheckSpec
+    place: str | None
+    why_not: str = ""
+    key: Key | None = None
+    stored: Stored | None = None
+
+    @property
+    def wants_gpu(self) -> bool:
+        """Whether --require-device insists on a GPU for it."""
+        return "gpu" in self.spec.places
+
+
+@dataclass(frozen=True)
+class Declared:
+    """The lanes as declared at head and at the base branch's tip, with the change they are judged for."""
+
+    repository: Repository
+    judged: Judged
+    head: Mapping[str, Lane]
+    base: Mapping[str, Lane] | None
+
+
+def repository(start: Path) -> Repository:
+    """The repository around a folder. Raises UsageFault outside of any."""
+    root = find_root(start)
+    if root is None:
+        raise UsageFault(f"{start} is not inside a git repository; touchgate judges changes of one")
+    return Repository(root)
+
+
+def declare(
+    repo: Repository, environ: Mapping[str, str], *, base: str | None, head: str | None, reserved: Sequence[str] = ()
+) -> Declared:
+    """Judge the change and read both sets of lanes. Raises DeclarationError for a fault in head's.
+
+    reserved: names that a lane can't have (doit's commands). A base branch whose declarations are broken makes the answer
+    open: what they would have fired can't be told.
+    """
+    judged = change_of.resolve(repo, base=base, head=head, environ=environ)
+    texts = source_of.read(repo, judged)
+
+    def read_file(name: str) -> bytes | None:
+        path = repo.root / name
+        return path.read_bytes() if path.is_file() else None
+
+    unchecked = read_lanes(texts.head, None, read_file=read_file, reserved=reserved)
+    kinds = known_options({check.kind for lane in unchecked.values() for check in lane.checks})
+    lanes = read_lanes(texts.head, kinds, read_file=read_file, reserved=reserved)
+    base_lanes: Mapping[str, Lane] | None = None
+    if texts.base is not None:
+        if texts.base == texts.head:
+            base_lanes = lanes
+        else:
+            try:
+                base_lanes = read_lanes(texts.base, None, read_file=read_file)
+            except DeclarationError as error:
+                first = str(error).splitlines()[0]
+                reason = f"the base branch's own lane files can't be read ({first})"
+                judged = replace(judged, change=replace(judged.change, open_reason=judged.change.open_reason or reason))
+    return Declared(repo, judged, lanes, base_lanes)
+
+
+def selected_lanes(lanes: Mapping[str, Lane], names: Iterable[str]) -> tuple[str, ...]:
+    """The lanes that names on the command line ask for: a lane, one of its checks, or a wildcard over either."""
+    selected: list[str] = []
+    for name in names:
+        pattern = name.partition(":")[0]
+        found = [lane for lane in lanes if lane == pattern or ("*" in pattern and fnmatch.fnmatch(lane, pattern))]
+        selected += [lane for lane in found if lane not in selected]
+    return tuple(selected)
+
+
+def expand(lane: Lane, root: Path) -> tuple[CheckSpec, ...]:
+    """Every check that a lane's declarations stand for. Raises DeclarationError with the place of a fault."""
+    specs: list[CheckSpec] = []
+    problems: list[Problem] = []
+    for declaration in lane.checks:
+        found = kind(declaration.kind)
+        if found is None:
+            problems.append(Problem(declaration.at, f"no installed package brings the check kind '{declaration.kind}'", None))
+            continue
+        try:
+            specs += found.expand(lane, declaration, root)
+        except DeclarationFault as fault:
+            problems.append(Problem(declaration.at, str(fault), None))
+    taken: dict[str, CheckSpec] = {}
+    for spec in specs:
+        if spec.name in taken:
+            message = f"two checks are named '{spec.name}' (the other: {taken[spec.name].where}); give one a `name:`"
+            problems.append(Problem(lane.at, message, None))
+        taken[spec.name] = spec
+    if problems:
+        raise DeclarationError(problems)
+    return tuple(specs)
+
+
+def wanted(
+    lane: Lane, specs: Sequence[CheckSpec], suite: str, names: Sequence[str]
+) -> tuple[CheckSpec, ...]:
+    """The lane's checks that this run is about: those of the suite, or those named, in declaration order."""
+    named = [name for name in names if name.partition(":")[2] and _matches(name.partition(":")[0], lane.name)]
+    whole = not names or any(_matches(name, lane.name) for name in names)
+    return tuple(
+        spec
+        for spec in specs
+        if (whole and runs_in(suite, spec.suites)) or any(_matches(name, spec.name) for name in named)
+    )
+
+
+def _matches(pattern: str, name: str) -> bool:
+    return pattern == name or ("*" in pattern and fnmatch.fnmatch(name, pattern))
+
+
+def place_of(spec: CheckSpec, choice: Choice) -> tuple[str | None, str]:
+    """Where a check is measured, and else why not. The device rule in one place.
+
+    "host" checks run anywhere. A check that may run on a GPU does where one was chosen; else emulated where its kind can,
+    unless a GPU was asked for; else it is unmeasured.
+    """
+    if "host" in spec.places:
+        return "host", ""
+    if choice.gpu is not None and "gpu" in spec.places:
+        return "gpu", ""
+    if "emulated" in spec.places and (choice.gpu_only is False or "gpu" not in spec.places):
+        return "emulated", ""
+    return None, choice.reason
+
+
+def plan_lanes(declared: Declared, options: RunOptions) -> Plan:
+    """What becomes of every lane, for this run's options."""
+    return decide(
+        declared.head,
+        declared.base,
+        declared.judged.change,
+        suite=options.suite,
+        names=selected_lanes(declared.head, options.names),
+        everything=options.all_lanes,
+        due=declared.judged.due,
+    )
+
+
+def running_lanes(declared: Declared, plan: Plan) -> list[tuple[Lane, str]]:
+    """The lanes that run, with the suite to run of each."""
+    return [
+        (declared.head[lane.lane], lane.suite)
+        for lane in plan.lanes
+        if lane.decision is Decision.RUN and lane.lane in declared.head
+    ]
+
+
+def plan_checks(
+    declared: Declared, plan: Plan, options: RunOptions, choice: Choice, store: ResultStore
+) -> tuple[PlannedCheck, ...]:
+    """The checks of the lanes that run, with place, key and stored result."""
+    chosen: list[tuple[Lane, CheckSpec]] = []
+    for lane, suite in running_lanes(declared, plan):
+        specs = expand(lane, declared.repository.root)
+        chosen += [(lane, _configured(spec, options)) for spec in wanted(lane, specs, suite, options.names)]
+    placed = [PlannedCheck(spec, *place_of(spec, choice)) for _, spec in chosen]
+    keyed = Keyring(declared.repository, declared.head, options.environ, choice).keys(placed)
+    return tuple(
+        replace(
+            check,
+            key=keyed.get(check.spec.name),
+            stored=None if options.fresh or check.place is None else store.reusable(keyed[check.spec.name].digest),
+        )
+        for check in placed
+    )
+
+
+def _configured(spec: CheckSpec, options: RunOptions) -> CheckSpec:
+    """The repository's setting for `architectures` stands in for the default, never for what a declaration says."""
+    if spec.kind == "compile" and options.architectures and not spec.options.get("declared") and "smoke" in spec.suites:
+        return replace(spec, options={**spec.options, "architectures": list(options.architectures)})
+    return spec
+
+
+class Keyring:
+    """Makes the keys of checks from what is on disk now; asked again after a check, it tells whether an input changed."""
+
+    def __init__(
+        self, repo: Repository, lanes: Mapping[str, Lane], environ: Mapping[str, str], choice: Choice
+    ) -> None:
+        self._repo = repo
+        self._lanes = lanes
+        self._environ = environ
+        self._choice = choice
+
+    def keys(self, checks: Sequence[PlannedCheck]) -> dict[str, Key]:
+        """For every check that has a place, its key by name. Few git processes, whatever the number of checks."""
+        from touchgate.results.contents import Contents  # noqa: PLC0415  only a run with checks pays for these
+        from touchgate.results.keys import result_environment, result_key  # noqa: PLC0415
+        from touchgate.results.tools import package_digest, versions  # noqa: PLC0415
+
+        placed = [check for check in checks if check.place is not None]
+        if not placed:
+            return {}
+        inputs = {}
+        for check in placed:
+            found = kind(check.spec.kind)
+            if found is None or check.place is None:
+                raise UsageFault(f"no installed package brings the check kind '{check.spec.kind}'")
+            inputs[check.spec.name] = found.inputs(check.spec, self._repo.root, check.place)
+        contents = Contents(self._repo)
+        lane_files = contents.files([self._lanes[name] for name in dict.fromkeys(c.spec.lane for c in placed)])
+        files = contents.of(sorted({name for one in inputs.values() for name in one.files}))
+        tools = versions(sorted({name for one in inputs.values() for name in one.tools}), self._environ)
+        code = package_digest()
+        return {
+            check.spec.name: result_key(
+                spec=check.spec,
+                lane_files=lane_files[check.spec.lane],
+                input_files={name: files[name] for name in inputs[check.spec.name].files},
+                tools={name: tools[name] for name in inputs[check.spec.name].tools},
+                place=str(check.place),
+                device_facts=self._choice.facts(str(check.place)),
+                environment=result_environment(self._environ, check.spec.env),
+                code=code,
+                extra=inputs[check.spec.name].extra,
+            )
+            for check in placed
+        }
+
+
+def verify_head(repo: Repository, change: Change, options: RunOptions) -> None:
+    """Refuse to run checks of another tree than the one judged. Raises UsageFault."""
+    at = repo.head()
+    if options.expect_head is not None:
+        expected = options.expect_head.lower()
+        if len(expected) < MINIMAL_ABBREVIATION or at is None or not at.startswith(expected):
+            raise UsageFault(f"--expect-head {options.expect_head}: the checkout is at {at or 'no commit'}; nothing was run")
+    if not change.head_is_worktree and change.head is not None and change.head != at:
+        # A merge ref is judged as the pull request's head while the checkout is the merge: its second parent.
+        if at is not None and change.head in repo.parents(at):
+            return
+        raise UsageFault(
+            f"the head to judge is {change.head} ({change.head_from}), but {at or 'no commit'} is checked out; "
+            "check that commit out, or ask `touchgate gate` for the decision alone"
+        )
+
+
+MINIMAL_ABBREVIATION = 7
+"""Shorter prefixes of a commit id are a typing mistake, not a promise."""

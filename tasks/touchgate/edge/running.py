@@ -1,0 +1,222 @@
+"""The three moments of a run: prepare (judge, plan, say so), tell (a check ended), conclude (report and exit code)."""
+
+from __future__ import annotations
+
+import io
+import sys
+import time
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from touchgate import places
+from touchgate.edge import devices
+from touchgate.edge.commands.base import fetch_base
+from touchgate.edge.planning import (
+    Declared,
+    Keyring,
+    UsageFault,
+    declare,
+    plan_checks,
+    plan_lanes,
+    running_lanes,
+    selected_lanes,
+    verify_head,
+)
+from touchgate.edge.session import Finished, Session, lane_seconds
+from touchgate.outcome import Verdict
+from touchgate.reports import model
+from touchgate.reports.terminal import Terminal
+from touchgate.results.store import ResultStore, StoreFault
+
+if TYPE_CHECKING:
+    from touchgate.edge.loader import TouchgateLoader
+    from touchgate.edge.options import RunOptions
+    from touchgate.edge.planning import PlannedCheck
+    from touchgate.edge.reporter import TouchgateReporter
+    from touchgate.gate.model import LaneDecision, Plan
+
+
+def prepare(loader: TouchgateLoader, options: RunOptions, own: set[str], *, quiet: bool) -> Session:
+    """Everything up to the first check. `own`: names of the repository's own doit tasks. quiet: another reporter speaks."""
+    repo = loader.repository
+    if repo is None:
+        raise UsageFault("no repository")
+    if options.fetch:
+        fetch_base(repo, options.base)
+    declared = declare(repo, options.environ, base=options.base, head=options.head, reserved=loader.cmd_names)
+    _refuse_clashes(declared, own)
+    verify_head(repo, declared.judged.change, options)
+    lanes_named = tuple(name for name in options.names if name.partition(":")[0] not in own)
+    options = replace(options, names=lanes_named)
+    unknown = [name for name in lanes_named if not selected_lanes(declared.head, [name])]
+    if unknown:
+        from difflib import get_close_matches  # noqa: PLC0415
+
+        near = get_close_matches(unknown[0].partition(":")[0], list(declared.head), 1)
+        guess = f"; did you mean '{near[0]}'?" if near else ""
+        raise UsageFault(f"'{unknown[0]}' is no lane, check or task of this repository{guess} `doit list` shows them")
+    plan = plan_lanes(declared, options)
+    store = ResultStore(places.results_dir(options.environ))
+    if running_lanes(declared, plan):
+        choice = devices.choose(options.device, options.environ)
+        checks = plan_checks(declared, plan, options, choice, store)
+    else:
+        choice, checks = devices.DeviceChoice(None, "", gpu_only=False), ()
+    stream = io.StringIO() if quiet else sys.stdout
+    terminal = Terminal(stream, options.environ, verbose=max(0, options.verbose - 1), workers=options.jobs)
+    session = Session(
+        declared,
+        plan,
+        checks,
+        options=options,
+        choice=choice,
+        store=store,
+        keyring=Keyring(repo, declared.head, options.environ, choice),
+        terminal=terminal,
+    )
+    estimates = {check.spec.name: 0.0 if check.stored else store.estimate(check.spec.name) for check in checks}
+    terminal.header(replace(report_of(session), checks=()), estimates)
+    return session
+
+
+def _refuse_clashes(declared: Declared, own: set[str]) -> None:
+    for name in declared.head:
+        if name in own:
+            raise UsageFault(f"{declared.head[name].at}: the lane '{name}' has the name of a task in dodo.py; rename one")
+
+
+def tell(session: Session, name: str) -> None:
+    """A check ended, or is up to date: print its line."""
+    done = session.finished.get(name)
+    if done is not None:
+        session.terminal.finish(_check_report(session, done))
+
+
+def conclude(session: Session, own: TouchgateReporter | None) -> int:
+    """The report in all its forms, and the exit code. own: the reporter that saw the repository's own tasks."""
+    session.close_lease()
+    report = report_of(session)
+    code = model.exit_code(
+        report,
+        require_device=session.options.require_device,
+        interrupted=session.interrupted,
+        lease_refused=bool(session.lease_refused),
+        unfit=False,
+    )
+    if own is not None and own.own_failures and code == 0:
+        code = 2 if any(own.own_failures) else 1
+    report = replace(report, exit=code, interrupted=session.interrupted)
+    report = replace(report, notes=(*report.notes, *_deliver(session, report)))
+    session.terminal.summary(report)
+    _remember(session, report)
+    return code
+
+
+def _deliver(session: Session, report: model.RunReport) -> list[str]:
+    """Write the report's files and tell the forge; what can't be written is a note, not a failure of the run."""
+    from touchgate.reports import files, forge  # noqa: PLC0415
+
+    notes = []
+    if session.options.report_dir is not None:
+        try:
+            files.write(report, session.options.report_dir)
+        except OSError as error:
+            notes.append(f"the report could not be written to {session.options.report_dir}: {error.strerror}")
+    forge.annotate(report, sys.stdout, session.options.environ)
+    note = forge.append_summary(report, session.options.environ)
+    return [*notes, note] if note else notes
+
+
+def _remember(session: Session, report: model.RunReport) -> None:
+    """Keep the last run's ends for `doit results`. A run that touched nothing does not replace it."""
+    if not report.checks:
+        return
+    from touchgate.reports.files import result_json  # noqa: PLC0415
+
+    try:
+        session.store.write_last_run(session.declared.repository.root, result_json(report))
+    except StoreFault as fault:
+        session.terminal.note(f"the run's summary could not be kept: {fault}")
+
+
+# -- building the report ------------------------------------------------------------------------------------------------
+
+
+def report_of(session: Session) -> model.RunReport:
+    """The report as far as the run has come."""
+    judged = session.declared.judged
+    change = judged.change
+    running = bool(running_lanes(session.declared, session.plan))
+    done = [session.finished.get(check.spec.name) or Finished(check, None) for check in session.checks]
+    return model.RunReport(
+        base=change.base,
+        head=change.head,
+        merge_base=change.merge_base,
+        proof=change.proof,
+        base_from=change.base_from,
+        head_from=change.head_from,
+        open_reason=change.open_reason,
+        due=judged.due,
+        touched=len(change.paths),
+        suite=session.plan.suite,
+        lanes=lane_reports(session.declared, session.plan, session),
+        checks=tuple(_check_report(session, one) for one in done),
+        seconds=time.monotonic() - session.began,
+        device=session.choice.line() if running else "",
+        lease=session.lease_words,
+        reservation=session.options.reservation,
+        notes=tuple(session.notes),
+        interrupted=session.interrupted,
+    )
+
+
+def lane_reports(declared: Declared, plan: Plan, session: Session | None = None) -> tuple[model.LaneReport, ...]:
+    """Every lane with its decision, in words; `doit lanes` shows the same."""
+
+    def one(decision: LaneDecision) -> model.LaneReport:
+        lane = declared.head.get(decision.lane)
+        return model.LaneReport(
+            name=decision.lane,
+            decision=decision.decision.value,
+            reason=decision.reason,
+            path=decision.path,
+            pattern=decision.pattern.text if decision.pattern else None,
+            where=str(decision.pattern.at if decision.pattern else lane.at if lane else ""),
+            minutes=lane.minutes if lane else 0.0,
+            seconds=lane_seconds(session.of_lane(decision.lane)) if session else 0.0,
+        )
+
+    return tuple(one(decision) for decision in plan.lanes)
+
+
+def _check_report(session: Session, done: Finished) -> model.CheckReport:
+    check: PlannedCheck = done.check
+    outcome = done.outcome
+    broken = outcome is not None and outcome.verdict not in (Verdict.PASSED, Verdict.UNMEASURED)
+    base = model.CheckReport(
+        name=check.spec.name,
+        lane=check.spec.lane,
+        kind=check.spec.kind,
+        about=check.spec.about,
+        verdict=outcome.verdict if outcome else None,
+        cached=done.cached,
+        reason=outcome.reason if outcome else done.reason,
+        log=str(done.log) if done.log else None,
+        where=check.spec.where,
+        measured=done.measured,
+        withheld=session.withheld(check) if broken else (),
+        wants_gpu=check.wants_gpu,
+    )
+    if outcome is None:
+        return base
+    return replace(
+        base,
+        device=outcome.device,
+        seconds=outcome.seconds,
+        detail=outcome.detail,
+        worst=outcome.worst,
+        cases=outcome.cases,
+        facts=outcome.facts,
+    )
+
+

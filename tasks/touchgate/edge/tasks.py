@@ -1,0 +1,85 @@
+"""Maps a planned run to doit tasks: a lane is a group task, a check a subtask of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from doit.exceptions import TaskError, TaskFailed
+from doit.task import Task
+
+from touchgate.edge.planning import expand
+from touchgate.outcome import Verdict
+
+if TYPE_CHECKING:
+    from touchgate.checks import CheckSpec
+    from touchgate.edge.planning import PlannedCheck
+    from touchgate.edge.session import Session
+    from touchgate.gate.model import Lane
+
+META = "touchgate"
+"""The key in a task's `meta` under which the reporter finds the check."""
+
+
+def _group(lane: Lane, names: Iterable[str]) -> Task:
+    return Task(lane.name, None, task_dep=list(names), has_subtask=True, doc=lane.about, meta={META: None})
+
+
+def _subtask(spec: CheckSpec, actions: list[Any] | None, uptodate: list[Any], meta: object) -> Task:
+    return Task(
+        spec.name,
+        actions,
+        uptodate=uptodate,
+        subtask_of=spec.lane,
+        doc=spec.about,
+        meta={META: meta},
+        verbosity=2,
+    )
+
+
+def listed(lanes: Mapping[str, Lane], root: Path) -> list[Task]:
+    """Every lane and every check of every suite, to be looked at, not run: for `doit list`, `info` and `help`."""
+    tasks = []
+    for lane in lanes.values():
+        specs = expand(lane, root)
+        tasks.append(_group(lane, [spec.name for spec in specs]))
+        tasks += [_subtask(spec, [_not_planned], [], None) for spec in specs]
+    return tasks
+
+
+def _not_planned() -> TaskError:
+    return TaskError("this check was listed, not planned; run it with `doit run`")
+
+
+def planned(session: Session) -> list[Task]:
+    """The lanes that run with their checks. What has a stored result is up to date."""
+    tasks = []
+    for decision in session.plan.running:
+        lane = session.declared.head.get(decision.lane)
+        if lane is None:
+            continue
+        checks = [check for check in session.checks if check.spec.lane == lane.name]
+        tasks.append(_group(lane, [check.spec.name for check in checks]))
+        for check in checks:
+            tasks.append(_subtask(check.spec, [(_run, [session, check])], [_known(session, check)], check))
+    return tasks
+
+
+def _known(session: Session, check: PlannedCheck) -> Any:
+    def known(task: Task, values: object) -> bool:  # noqa: ARG001  doit's signature
+        return session.reuse(check)
+
+    return known
+
+
+def _run(session: Session, check: PlannedCheck) -> bool | TaskFailed | TaskError:
+    done = session.run(check)
+    if done.outcome is None:
+        return TaskError(done.reason)
+    if done.outcome.verdict is Verdict.ERROR:
+        return TaskError(done.outcome.reason)
+    if done.outcome.verdict.is_failure:
+        return TaskFailed(done.outcome.reason)
+    # Unmeasured is no failure for doit; the exit code knows better.
+    return True
