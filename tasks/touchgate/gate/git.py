@@ -1,0 +1,516 @@
+"""The only module that runs git.
+
+Every call goes through `Repository._run` or the one `cat-file` process that a repository keeps: the same scrubbed
+environment, the same overrides of the user's configuration, plumbing commands, `-z`. Object names are resolved over
+cat-file's standard input, so a name that looks like an option or a path is never taken for one. Trouble is a
+`GitFault`.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import select
+import subprocess
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import NamedTuple, NoReturn
+
+TIME_LIMIT = 300.0
+"""Seconds after which a silent git process is given up: a lazy fetch from a hung remote must not hang the gate."""
+
+GITLINK = 0o160000
+SYMLINK = 0o120000
+
+# Of the GIT_* variables only these are handed on: how to reach a remote, and where a person keeps the configuration.
+# Everything that a hook or an alias sets (GIT_DIR, GIT_INDEX_FILE, GIT_PREFIX, GIT_CONFIG_PARAMETERS...) is not.
+_KEPT = re.compile(
+    r"GIT_(SSH|SSH_COMMAND|SSH_VARIANT|ASKPASS|PROXY_COMMAND|SSL_\w+|HTTP_\w+"
+    r"|CONFIG_(GLOBAL|SYSTEM|NOSYSTEM|COUNT|KEY_\d+|VALUE_\d+))"
+)
+_SET = {
+    "LC_ALL": "C",
+    "GIT_OPTIONAL_LOCKS": "0",
+    "GIT_TERMINAL_PROMPT": "0",
+    # History as it was written: replacements and grafts change what a merge base is.
+    "GIT_NO_REPLACE_OBJECTS": "1",
+    "GIT_GRAFT_FILE": os.devnull,
+    "GIT_LITERAL_PATHSPECS": "1",
+}
+_OVERRIDES = (
+    "advice.graftFileDeprecated=false",
+    "color.ui=false",
+    "core.checkStat=default",
+    "core.fsmonitor=false",
+    f"core.hooksPath={os.devnull}",
+    "core.ignoreStat=false",
+    "core.quotePath=false",
+    "core.trustctime=true",
+    "core.untrackedCache=false",
+    "diff.ignoreSubmodules=none",
+    "diff.relative=false",
+    "diff.renames=false",
+    "gc.auto=0",
+    "maintenance.auto=false",
+    "status.relativePaths=false",
+    "status.renames=false",
+    "status.showUntrackedFiles=all",
+    "submodule.recurse=false",
+)
+_PREFIX = tuple(word for setting in _OVERRIDES for word in ("-c", setting))
+_DIFF = ("--no-renames", "--ignore-submodules=none", "--no-ext-diff", "--no-textconv", "--no-relative")
+_ARGUMENT_BYTES = 100_000
+_NO_FLAGS: frozenset[str] = frozenset()
+_FLAGS = {
+    b"S": frozenset({"skip-worktree"}),
+    b"s": frozenset({"assume-unchanged", "skip-worktree"}),
+    b"h": frozenset({"assume-unchanged"}),
+    b"m": frozenset({"assume-unchanged"}),
+}
+_OBJECT = re.compile(rb"([0-9a-f]{40}|[0-9a-f]{64}) (commit|tree|blob|tag) (\d+)")
+
+
+class GitFault(Exception):
+    """Git can't answer: what is wrong and the cure, one line."""
+
+
+class Commit(NamedTuple):
+    """A commit: its id, its parents' ids as written (they may lie beyond a shallow border), its tree's id."""
+
+    id: str
+    parents: tuple[str, ...]
+    tree: str
+
+
+class Difference(NamedTuple):
+    """A path that differs. Modes are numbers (0: absent there); `old` and `new` are object ids (zeros: unknown, absent)."""
+
+    path: str
+    status: str
+    old_mode: int
+    new_mode: int
+    old: str
+    new: str
+
+
+class IndexEntry(NamedTuple):
+    """A tracked path. stage is 0, or 1 to 3 while a merge is unresolved; flags: "assume-unchanged", "skip-worktree"."""
+
+    path: str
+    mode: int
+    blob: str
+    stage: int
+    flags: frozenset[str]
+
+    @property
+    def is_trusted(self) -> bool:
+        """Whether git compares the file with the index at all."""
+        return not self.flags and self.stage == 0
+
+
+class TreeEntry(NamedTuple):
+    """One entry of a folder in a commit."""
+
+    mode: int
+    id: str
+
+
+def environment(environ: Mapping[str, str]) -> dict[str, str]:
+    """The environment for git: without the GIT_* variables that would point it elsewhere, with fixed answers."""
+    kept = {name: value for name, value in environ.items() if not name.startswith("GIT_") or _KEPT.fullmatch(name)}
+    return {**kept, **_SET}
+
+
+def find_root(start: Path) -> Path | None:
+    """The top folder of the checkout that `start` lies in, or None. Asks git only where no `.git` is found."""
+    start = start.resolve()
+    for folder in (start, *start.parents):
+        dot_git = folder / ".git"
+        if os.path.lexists(dot_git / "HEAD") or dot_git.is_file():
+            return folder
+    try:
+        answer = Repository(start)._run("rev-parse", "--show-toplevel")  # noqa: SLF001
+    except GitFault:
+        return None
+    return Path(os.fsdecode(answer[:-1])) if len(answer) > 1 else None
+
+
+class Repository:
+    """A checkout. Not for several threads at once; `close` (or `with`) ends the process that it keeps."""
+
+    def __init__(self, root: Path, environ: Mapping[str, str] = os.environ) -> None:
+        self.root = root
+        self._environ = environment(environ)
+        self._objects: _ObjectReader | None = None
+
+    def __enter__(self) -> Repository:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the process that reads objects. The next question starts another."""
+        if self._objects is not None:
+            self._objects.close()
+            self._objects = None
+
+    # ---- objects
+
+    def commit(self, name: str) -> Commit | None:
+        """The commit that `name` (an id, a ref, any revision of git's) stands for, or None."""
+        return self.commits([name])[name]
+
+    def commits(self, names: Iterable[str]) -> dict[str, Commit | None]:
+        """`commit` for several names."""
+        wanted = list(dict.fromkeys(names))
+        # cat-file reads one name a line; no name of git's begins with a dash.
+        fit = [name for name in wanted if name and not name.startswith("-") and "\n" not in name]
+        found: dict[str, Commit | None] = dict.fromkeys(wanted)
+        for name, answer in zip(fit, self._read([f"{name}^{{commit}}" for name in fit]), strict=True):
+            found[name] = _parse_commit(*answer) if answer else None
+        return found
+
+    def folder(self, commit: str, path: str) -> dict[str, TreeEntry] | None:
+        """The entries of the folder `path` ("" is the top) in a commit by their names, or None where there is none."""
+        (answer,) = self._read([f"{commit}^{{tree}}" if not path else f"{commit}:{path}"])
+        if answer is None or answer[1] != b"tree":
+            return None
+        return _parse_tree(answer[2], len(answer[0]) // 2)
+
+    def blobs(self, ids: Sequence[str]) -> list[bytes | None]:
+        """The contents of blobs by id, None for one that is not here."""
+        return [answer[2] if answer and answer[1] == b"blob" else None for answer in self._read(ids)]
+
+    def file(self, commit: str, path: str) -> bytes | None:
+        """The content of the file (or the target of the symbolic link) `path` in a commit, or None."""
+        if not path or "\n" in path:
+            return None
+        return self.blobs([f"{commit}:{path}"])[0]
+
+    def _read(self, requests: Sequence[str]) -> list[tuple[str, bytes, bytes] | None]:
+        if not requests:
+            return []
+        if self._objects is None:
+            self._objects = _ObjectReader(self._command("cat-file", "--batch"), self._environ, self.root)
+        try:
+            return [self._objects.read(os.fsencode(request)) for request in requests]
+        except GitFault:
+            self.close()
+            raise
+
+    # ---- history
+
+    def merge_bases(self, one: str, other: str) -> tuple[str, ...]:
+        """The best common ancestors that this clone knows of, none or more. In a shallow clone they may be wrong."""
+        answer = self._run("merge-base", "--all", one, other, allowed=(0, 1))
+        return tuple(answer.decode("ascii").split())
+
+    def reachable(self, tips: Sequence[str], without: Sequence[str]) -> list[str]:
+        """The commits reachable from the tips and not from `without`."""
+        answer = self._run("rev-list", *tips, *(f"^{commit}" for commit in without), "--")
+        return answer.decode("ascii").split()
+
+    def shallow_commits(self) -> frozenset[str]:
+        """The commits whose parents were cut off when this clone was made; empty in a whole one."""
+        try:
+            return frozenset((self.common_dir / "shallow").read_text("ascii").split())
+        except FileNotFoundError:
+            return frozenset()
+        except (OSError, ValueError) as error:
+            raise GitFault(f"{self.common_dir / 'shallow'} can't be read: {error}") from error
+
+    def symbolic_ref(self, name: str) -> str | None:
+        """The ref that a symbolic ref such as refs/remotes/origin/HEAD points to, or None."""
+        try:
+            text = (self.common_dir / name).read_bytes()
+        except OSError:
+            # Not a loose file: only another ref storage could still know it.
+            if not (self.common_dir / "reftable").exists():
+                return None
+            text = b"ref: " + self._run("symbolic-ref", "--quiet", name, allowed=(0, 1))
+        target = os.fsdecode(text[5:].strip())
+        return target if text.startswith(b"ref: ") and target else None
+
+    @property
+    def git_dir(self) -> Path:
+        """The folder of this checkout's own HEAD and index: .git, or where a worktree's or submodule's .git file points."""
+        dot_git = self.root / ".git"
+        try:
+            if dot_git.is_file():
+                text = os.fsdecode(dot_git.read_bytes()).rstrip("\n")
+                return self.root / text.removeprefix("gitdir: ")
+        except OSError as error:
+            raise GitFault(f"{dot_git} can't be read: {error}") from error
+        return dot_git
+
+    @property
+    def common_dir(self) -> Path:
+        """The folder that all worktrees of the repository share."""
+        git_dir = self.git_dir
+        try:
+            return git_dir / os.fsdecode((git_dir / "commondir").read_bytes()).rstrip("\n")
+        except OSError:
+            return git_dir
+
+    # ---- differences
+
+    def diff(self, old: str, new: str) -> list[Difference]:
+        """What differs between two commits. A rename is a deletion and an addition; submodules count."""
+        answer = self._run("diff-tree", "-r", "-z", "--raw", "--no-abbrev", *_DIFF, old, new, "--")
+        fields = answer.split(b"\0")
+        return [_parse_raw(meta, path) for meta, path in zip(fields[0::2], fields[1::2], strict=False)]
+
+    def uncommitted(self) -> list[Difference]:
+        """What is staged, changed in the checkout, or untracked and not ignored. Statuses: git's letters, `?` and `U`.
+
+        Files marked assume-unchanged or skip-worktree are compared by content, not by the mark. A path that is staged
+        and then changed back in the checkout counts.
+        """
+        touched = [_parse_status(record) for record in self._status(None)]
+        known = {difference.path for difference in touched}
+        touched += [difference for difference in self._changed_behind_marks() if difference.path not in known]
+        return touched
+
+    def tracked(self, pathspecs: Sequence[str] | None = None) -> list[IndexEntry]:
+        """The index's entries at or below the given paths (taken literally), in the index's order; None: all."""
+        chunks = list(_chunks(pathspecs))
+        answers = [self._run("ls-files", "-z", "-v", "--stage", "--", *chunk) for chunk in chunks]
+        entries = [_parse_entry(record) for answer in answers for record in answer.split(b"\0")[:-1]]
+        return entries if len(chunks) == 1 else list(dict.fromkeys(entries))
+
+    def changed_in_worktree(self, pathspecs: Sequence[str] | None = None) -> set[str]:
+        """The paths at or below the given ones whose file is not what the index says.
+
+        Changed, missing, unmerged, or untracked and not ignored; git's own comparison by stat and then content; the index is not written. Files marked assume-unchanged or
+        skip-worktree are never among them: `tracked` shows the marks.
+        """
+        changed = set()
+        for chunk in _chunks(pathspecs):
+            for record in self._status(chunk):
+                kind, _, rest = record.partition(b" ")
+                if kind in b"?u" or rest[1:2] != b".":
+                    changed.add(_parse_status(record).path)
+        return changed
+
+    def hash_files(self, paths: Sequence[str]) -> list[str]:
+        """The blob ids that the files at these paths (no newline in them) would get if they were added."""
+        if not paths:
+            return []
+        data = b"".join(os.fsencode(path) + b"\n" for path in paths)
+        return self._run("hash-object", "--stdin-paths", stdin=data).decode("ascii").split()
+
+    def _status(self, pathspecs: Sequence[str] | None) -> list[bytes]:
+        options = ("--porcelain=v2", "-z", "--untracked-files=all", "--ignored=no", "--no-renames")
+        answer = self._run("status", *options, "--ignore-submodules=none", "--", *(pathspecs or ()))
+        return answer.split(b"\0")[:-1]
+
+    def _changed_behind_marks(self) -> list[Difference]:
+        tags = self._run("ls-files", "-z", "-v")
+        marked = [os.fsdecode(path) for path in re.findall(rb"(?:\A|\0)[a-zS] ([^\0]+)", tags)]
+        # A file that a sparse checkout left out is not a change.
+        entries = self.tracked([path for path in marked if os.path.lexists(self.root / path)])
+        plain = [entry for entry in entries if self._is_plain_file(entry)]
+        now = dict(zip(plain, self.hash_files([entry.path for entry in plain]), strict=True))
+        return [
+            Difference(entry.path, "M", entry.mode, entry.mode, entry.blob, now.get(entry, "0" * len(entry.blob)))
+            for entry in entries
+            if now.get(entry) != entry.blob
+        ]
+
+    def _is_plain_file(self, entry: IndexEntry) -> bool:
+        file = self.root / entry.path
+        return (
+            entry.mode not in (SYMLINK, GITLINK) and "\n" not in entry.path and file.is_file() and not file.is_symlink()
+        )
+
+    # ---- running git
+
+    def _command(self, *arguments: str) -> list[str]:
+        return ["git", *_PREFIX, "-C", str(self.root), *arguments]
+
+    def _run(self, *arguments: str, stdin: bytes = b"", allowed: tuple[int, ...] = (0,)) -> bytes:
+        try:
+            done = subprocess.run(
+                self._command(*arguments),
+                input=stdin,
+                capture_output=True,
+                env=self._environ,
+                timeout=TIME_LIMIT,
+                check=False,
+            )
+        except subprocess.TimeoutExpired as error:
+            raise GitFault(f"git {arguments[0]} did not end within {TIME_LIMIT:.0f} s") from error
+        except OSError as error:
+            _raise_missing(error)
+        if done.returncode not in allowed:
+            raise _fault(arguments[0], done.returncode, done.stderr, self.root)
+        return done.stdout
+
+
+class _ObjectReader:
+    """One `git cat-file --batch`, asked again and again."""
+
+    def __init__(self, command: list[str], environ: dict[str, str], root: Path) -> None:
+        self._root = root
+        self._pending = b""
+        try:
+            self._process = subprocess.Popen(
+                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environ, bufsize=0
+            )
+        except OSError as error:
+            _raise_missing(error)
+
+    def read(self, request: bytes) -> tuple[str, bytes, bytes] | None:
+        """(id, type, content) of what the request names, or None."""
+        assert self._process.stdin  # noqa: S101 (opened as a pipe)
+        try:
+            self._process.stdin.write(request + b"\n")
+        except BrokenPipeError:
+            self._raise_ended()
+        while b"\n" not in self._pending:
+            self._more()
+        header, _, self._pending = self._pending.partition(b"\n")
+        match = _OBJECT.fullmatch(header)
+        if not match:
+            # "<request> missing", or "ambiguous": no object in either case.
+            return None
+        size = int(match[3])
+        pieces, have = [self._pending], len(self._pending)
+        while have <= size:
+            self._pending = b""
+            self._more()
+            pieces.append(self._pending)
+            have += len(self._pending)
+        if not paths:
+            return []
+        data = b"".join(pieces)
+        self._pending = data[size + 1 :]
+        return match[1].decode("ascii"), match[2], data[:size]
+
+    def close(self) -> None:
+        """End the process and wait for it."""
+        assert self._process.stdin and self._process.stdout and self._process.stderr  # noqa: S101, PT018 (pipes)
+        self._process.stdin.close()
+        self._process.stdout.close()
+        self._process.stderr.close()
+        try:
+            self._process.wait(1.0)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
+    def _more(self) -> None:
+        """Wait for output. Standard error is drained too, so that a chatty git can't fill its pipe and stall."""
+        assert self._process.stdout and self._process.stderr  # noqa: S101, PT018 (opened as pipes)
+        out, err = self._process.stdout.fileno(), self._process.stderr.fileno()
+        poll = select.poll()
+        poll.register(out, select.POLLIN)
+        poll.register(err, select.POLLIN)
+        end = time.monotonic() + TIME_LIMIT
+        while True:
+            ready = dict(poll.poll(max(0.0, end - time.monotonic()) * 1000))
+            if out in ready:
+                data = os.read(out, 1 << 20)
+                if not data:
+                    self._raise_ended()
+                self._pending += data
+                return
+            if err not in ready:
+                raise GitFault(f"git cat-file did not answer within {TIME_LIMIT:.0f} s")
+            if not os.read(err, 1 << 16):
+                poll.unregister(err)
+
+    def _raise_ended(self) -> NoReturn:
+        assert self._process.stderr  # noqa: S101 (opened as a pipe)
+        stderr = self._process.stderr.read()
+        raise _fault("cat-file", self._process.wait(), stderr, self._root)
+
+
+def _raise_missing(error: OSError) -> NoReturn:
+    if isinstance(error, FileNotFoundError):
+        raise GitFault("git is not on PATH; install it (the package is named git)") from error
+    raise GitFault(f"git can't be started: {error}") from error
+
+
+def _fault(command: str, code: int, stderr: bytes, root: Path) -> GitFault:
+    text = stderr.decode("utf-8", "replace").strip()
+    if "dubious ownership" in text:
+        return GitFault(
+            f"git refuses {root}, which belongs to another user; if you trust it: "
+            f"git config --global --add safe.directory {root}"
+        )
+    if "not a git repository" in text:
+        return GitFault(f"{root} is not a git repository; run touchgate inside a clone")
+    if "must be run in a work tree" in text:
+        return GitFault(f"{root} is a bare repository, it has no files; run touchgate inside a checkout")
+    lines = [line for line in text.splitlines() if not line.startswith(("hint:", "warning:"))]
+    return GitFault(f"git {command} failed ({code}): {lines[0] if lines else 'it said nothing'}")
+
+
+def _chunks(pathspecs: Sequence[str] | None) -> Iterable[Sequence[str]]:
+    """The paths in pieces that fit a command line; one empty piece (git's word for everything) for None."""
+    if pathspecs is None:
+        yield ()
+        return
+    chunk: list[str] = []
+    size = 0
+    for path in pathspecs:
+        chunk.append(path)
+        size += len(os.fsencode(path)) + 1
+        if size > _ARGUMENT_BYTES:
+            yield chunk
+            chunk, size = [], 0
+    if chunk:
+        yield chunk
+
+
+def _parse_entry(record: bytes) -> IndexEntry:
+    meta, _, path = record.partition(b"\t")
+    tag, mode, blob, stage = meta.split(b" ")
+    return IndexEntry(os.fsdecode(path), int(mode, 8), blob.decode("ascii"), int(stage), _FLAGS.get(tag, _NO_FLAGS))
+
+
+def _parse_commit(oid: str, _kind: bytes, content: bytes) -> Commit:
+    header = content.partition(b"\n\n")[0].split(b"\n")
+    parents = tuple(line[7:].decode("ascii") for line in header if line.startswith(b"parent "))
+    return Commit(oid, parents, header[0][5:].decode("ascii"))
+
+
+def _parse_tree(content: bytes, id_bytes: int) -> dict[str, TreeEntry]:
+    entries = {}
+    position = 0
+    while position < len(content):
+        end = content.index(b"\0", position)
+        mode, _, name = content[position:end].partition(b" ")
+        position = end + 1 + id_bytes
+        entries[os.fsdecode(name)] = TreeEntry(int(mode, 8), content[end + 1 : position].hex())
+    return entries
+
+
+def _parse_raw(meta: bytes, path: bytes) -> Difference:
+    old_mode, new_mode, old, new, status = meta.decode("ascii").split(" ")
+    return Difference(os.fsdecode(path), status, int(old_mode[1:], 8), int(new_mode, 8), old, new)
+
+
+def _parse_status(record: bytes) -> Difference:
+    """One record of `git status --porcelain=v2 -z`: changed, unmerged or untracked."""
+    kind = record[:1]
+    if kind == b"?":
+        return Difference(os.fsdecode(record[2:]), "?", 0, 0, "", "")
+    if kind == b"u":
+        *_, path = record.split(b" ", 10)
+        return Difference(os.fsdecode(path), "U", 0, 0, "", "")
+    # 1 XY sub mH mI mW hH hI path
+    _, letters, _, head_mode, _, file_mode, head, index, path = record.split(b" ", 8)
+    status = (letters[1:] if letters[1:] != b"." else letters[:1]).decode("ascii")
+    return Difference(
+        os.fsdecode(path), status, int(head_mode, 8), int(file_mode, 8), head.decode("ascii"), index.decode("ascii")
+    )
