@@ -108,6 +108,14 @@ RUN = (
         "help": "the reservation this run belongs to; recorded in the report",
     },
     {
+        "name": "topology",
+        "long": "topology",
+        "default": "single",
+        "section": SECTION,
+        "choices": [("single", ""), ("pair", "")],
+        "help": "what was reserved: one host, or a pair; a pair is refused (exit 3) while no lane declares two hosts",
+    },
+    {
         "name": "lease_timeout",
         "long": "lease-timeout",
         "type": float,
@@ -150,6 +158,7 @@ class RunOptions:
     require_device: bool = False
     expect_head: str | None = None
     reservation: str | None = None
+    topology: str = "single"
     lease_timeout: float = 1440.0
     fetch: bool = False
     report_dir: Path | None = None
@@ -173,6 +182,7 @@ def from_params(params: Mapping[str, Any], names: list[str], started_in: Path, *
         require_device=bool(params.get("require_device")),
         expect_head=params.get("expect_head") or None,
         reservation=params.get("reservation") or None,
+        topology=params.get("topology") or "single",
         lease_timeout=float(params.get("lease_timeout", 1440.0)),
         fetch=bool(params.get("fetch")),
         report_dir=started_in / report_dir if report_dir else None,

@@ -46,6 +46,8 @@ def prepare(loader: TouchgateLoader, options: RunOptions, own: set[str], *, quie
     declared = declare(repo, options.environ, base=options.base, head=options.head, reserved=loader.cmd_names)
     _refuse_clashes(declared, own)
     verify_head(repo, declared.judged.change, options)
+    if options.topology == "pair" and not any(lane.device.kind == "hosts" for lane in declared.head.values()):
+        raise UsageFault("--topology pair: no lane declares `device: {hosts: 2}`, so a second host would stand idle")
     lanes_named = tuple(name for name in options.names if name.partition(":")[0] not in own)
     options = replace(options, names=lanes_named)
     unknown = [name for name in lanes_named if not selected_lanes(declared.head, [name])]
