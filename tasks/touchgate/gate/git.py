@@ -85,7 +85,7 @@ class Commit(NamedTuple):
 
 
 class Difference(NamedTuple):
-    """A path that differs. Modes are numbers (0: absent there); `old` and `new` are object ids (zeros: unknown, absent)."""
+    """A path that differs. Modes: 0 where it is absent. `old` and `new` are object ids: zeros where unknown or absent."""
 
     path: str
     status: str
@@ -241,7 +241,7 @@ class Repository:
 
     @property
     def git_dir(self) -> Path:
-        """The folder of this checkout's own HEAD and index: .git, or where a worktree's or submodule's .git file points."""
+        """The folder of this checkout's own HEAD and index: .git, or where a file .git (worktree, submodule) points."""
         dot_git = self.root / ".git"
         try:
             if dot_git.is_file():
@@ -289,8 +289,8 @@ class Repository:
     def changed_in_worktree(self, pathspecs: Sequence[str] | None = None) -> set[str]:
         """The paths at or below the given ones whose file is not what the index says.
 
-        Changed, missing, unmerged, or untracked and not ignored; git's own comparison by stat and then content; the index is not written. Files marked assume-unchanged or
-        skip-worktree are never among them: `tracked` shows the marks.
+        Changed, missing, unmerged, or untracked and not ignored. Git compares by stat and then by content; the index is
+        not written. Files marked assume-unchanged or skip-worktree are never among them: `tracked` shows the marks.
         """
         changed = set()
         for chunk in _chunks(pathspecs):
@@ -389,8 +389,6 @@ class _ObjectReader:
             self._more()
             pieces.append(self._pending)
             have += len(self._pending)
-        if not paths:
-            return []
         data = b"".join(pieces)
         self._pending = data[size + 1 :]
         return match[1].decode("ascii"), match[2], data[:size]
