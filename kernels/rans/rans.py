@@ -1,0 +1,385 @@
+"""rANS as CompressAI 1.2.8 writes it: the oracle in plain integers, and how the kernel beside it is launched.
+
+    c = x mod 65536;  s = the largest index with cdf[s] <= c
+    x = (cdf[s + 1] - cdf[s]) * floor(x / 65536) + c - cdf[s]
+    if x < 2^31: x = x * 2^32 + next word
+
+The whole format, the statuses and the order in which they are found: docs/vectors.md. The oracle and the kernel are written
+from that page, not from each other.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+import time
+from array import array
+from bisect import bisect_right
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from touchgate.checks.decoders import Decoded, Decoder, Leg
+from touchgate.golden import VectorFault
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from random import Random
+
+    from numpy.typing import NDArray
+
+    from touchgate.checks.decoders import Store
+    from touchgate.devices import Device, Module
+
+STATUSES = (
+    "ok",
+    "bad_length",
+    "bad_initial_state",
+    "bad_table",
+    "truncated",
+    "bad_escape",
+    "over_long",
+    "bad_final_state",
+)
+"""By the kernel's numbers."""
+
+LOW = 1 << 31
+"""The state's lower bound, and its value after the last symbol."""
+
+MOST_NIBBLES = 8
+"""Of an escape: its raw value has 32 bits."""
+
+WORD = 4
+HEAD = 2 * WORD
+"""Bytes of a word, and of the first state."""
+
+INT32 = range(-(1 << 31), 1 << 31)
+
+
+@dataclass(frozen=True)
+class Row:
+    """One CDF, its closing 65536 included and no padding after it, and what is added to each symbol."""
+
+    cdf: tuple[int, ...]
+    offset: int
+    valid: bool = field(init=False)
+
+    def __post_init__(self) -> None:
+        cdf = self.cdf
+        rises = all(low < high for low, high in zip(cdf, cdf[1:], strict=False))
+        ends = len(cdf) > 1 and cdf[0] == 0 and cdf[-1] == 1 << 16
+        fits = self.offset + len(cdf) - 2 in INT32
+        object.__setattr__(self, "valid", rises and ends and fits)
+
+
+@dataclass(frozen=True)
+class Vector:
+    """One stream with what is needed to decode it.
+
+    table: the rows. indexes: the row of each symbol, at least `count` of them. symbols: what they must be, where the
+    manifest says so. expected: the status, None where any will do.
+    """
+
+    name: str
+    stream: bytes
+    table: tuple[Row, ...]
+    indexes: array[int]
+    count: int
+    expected: str | None = None
+
+
+# ---- reading a manifest's entry
+
+
+@lru_cache(maxsize=64)
+def read_table(data: bytes) -> tuple[Row, ...]:
+    """The rows of a table file. Raises `VectorFault`; a row that is not a CDF is read as it stands."""
+    try:
+        rows = tuple(Row(tuple(row["cdf"]), row["offset"]) for row in json.loads(data)["rows"])
+    except (ValueError, KeyError, TypeError) as error:
+        raise VectorFault(f"a table file can't be read: {error!r}") from error
+    for row in rows:
+        if row.offset not in INT32 or any(not 0 <= entry < 1 << 32 for entry in row.cdf):
+            raise VectorFault("a table file holds an offset beyond int32 or an entry beyond uint32")
+    return rows
+
+
+def read_indexes(rule: Mapping[str, Any], count: int, store: Store) -> array[int]:
+    """The row of each symbol.
+
+    {"row": r}: always r. {"plane": n}: n symbols of row 0, n of row 1, ..., as channels follow each other in C, H, W order.
+    {"file": path, "first": i}: one byte a symbol, from the i-th on.
+    """
+    if set(rule) == {"row"}:
+        return array("H", [rule["row"]]) * count
+    if set(rule) == {"plane"}:
+        return array("H", [i // rule["plane"] for i in range(count)])
+    if set(rule) == {"file", "first"}:
+        rows = store.file(rule["file"])[rule["first"] :][:count]
+        if len(rows) != count:
+            raise VectorFault(f"{rule['file']} holds {len(rows)} indexes from {rule['first']} on, wanted are {count}")
+        return array("H", rows)
+    raise VectorFault(f"indexes {dict(rule)}: wanted is one of row, plane, or file with first")
+
+
+def load(entry: Mapping[str, Any], store: Store) -> Vector:
+    """A manifest's entry: stream (a part), table (a file), indexes (a rule), count, status."""
+    count = entry["count"]
+    if not isinstance(count, int) or count < 0:
+        raise VectorFault(f"count {count!r} is not a number of symbols")
+    return Vector(
+        name=entry["name"],
+        stream=store.part(entry["stream"]),
+        table=read_table(store.file(entry["table"])),
+        indexes=read_indexes(entry["indexes"], count, store),
+        count=count,
+        expected=entry["status"],
+    )
+
+
+# ---- the oracle
+
+
+class _End(Exception):
+    """The stream ends here, with this status, after `at` words."""
+
+    def __init__(self, status: str, at: int) -> None:
+        super().__init__(status)
+        self.status = status
+        self.at = at
+
+
+def _nibble(x: int, words: Sequence[int], at: int) -> tuple[int, int, int]:
+    nibble = x & 15
+    x >>= 4
+    if x < LOW:
+        if at == len(words):
+            raise _End("truncated", at)
+        x = x << 32 | words[at]
+        at += 1
+    return nibble, x, at
+
+
+def _escape(x: int, words: Sequence[int], at: int) -> tuple[int, int, int]:
+    """The raw value (unsigned, at most 32 bits) of an escape, and the state and position after it."""
+    nibbles, x, at = _nibble(x, words, at)
+    if nibbles > MOST_NIBBLES:
+        raise _End("bad_escape", at)
+    raw = 0
+    for i in range(nibbles):
+        nibble, x, at = _nibble(x, words, at)
+        raw |= nibble << 4 * i
+    return raw, x, at
+
+
+def _decode(vector: Vector, values: list[int]) -> tuple[str, int]:
+    """Append the symbols to `values`; the status, and how many words were read."""
+    if len(vector.stream) < HEAD or len(vector.stream) % WORD:
+        return "bad_length", 0
+    words = struct.unpack(f"<{len(vector.stream) // WORD}I", vector.stream)
+    x = words[1] << 32 | words[0]
+    at = 2
+    if not LOW <= x < LOW << 32:
+        return "bad_initial_state", at
+    table = vector.table
+    for index in vector.indexes[: vector.count]:
+        if index >= len(table) or not table[index].valid:
+            return "bad_table", at
+        row = table[index]
+        cdf = row.cdf
+        c = x & 0xFFFF
+        s = bisect_right(cdf, c) - 1
+        x = (cdf[s + 1] - cdf[s]) * (x >> 16) + c - cdf[s]
+        if x < LOW:
+            if at == len(words):
+                return "truncated", at
+            x = x << 32 | words[at]
+            at += 1
+        last = len(cdf) - 2
+        if s == last:
+            raw, x, at = _escape(x, words, at)
+            s = -(raw >> 1) - 1 if raw & 1 else (raw >> 1) + last
+            if s + row.offset not in INT32:
+                return "bad_escape", at
+        values.append(s + row.offset)
+    if at < len(words):
+        return "over_long", at
+    return ("ok" if x == LOW else "bad_final_state"), at
+
+
+def oracle(vector: Vector) -> Decoded:
+    """The symbols, int32, and how it ended."""
+    values: list[int] = []
+    try:
+        status, consumed = _decode(vector, values)
+    except _End as end:
+        status, consumed = end.status, end.at
+    return Decoded(status, np.array(values, np.int32), {"words": consumed})
+
+
+# ---- the kernel
+
+POISON = 0xA5
+RED = 64
+"""Symbols in front of and behind all others that nobody may write."""
+
+SHAPES = {"64 threads, longest first": (64, True), "32 threads, as they come": (32, False)}
+"""Threads a block, and whether streams of like length are put side by side."""
+
+
+@dataclass(frozen=True)
+class Packed:
+    """Many vectors as the kernel takes them."""
+
+    words: NDArray[np.uint32]
+    cdf: NDArray[np.uint32]
+    rows: NDArray[np.int32]
+    indexes: NDArray[np.uint16]
+    streams: NDArray[np.int64]
+    order: NDArray[np.int32]
+
+
+def pack(vectors: Sequence[Vector], *, sort: bool) -> Packed:
+    """Lay streams, tables and indexes out one behind the other. A table that several share is there once."""
+    first_row: dict[int, int] = {}
+    rows: list[tuple[int, int, int, int]] = []
+    entries = array("L" if array("L").itemsize == WORD else "I")
+    words: list[NDArray[np.uint32]] = []
+    streams = np.zeros((len(vectors), 6), np.int64)
+    word = symbol = 0
+    for i, vector in enumerate(vectors):
+        if id(vector.table) not in first_row:
+            first_row[id(vector.table)] = len(rows)
+            for row in vector.table:
+                rows.append((len(entries), len(row.cdf), row.offset, 0))
+                entries.extend(row.cdf)
+        padded = vector.stream + bytes(-len(vector.stream) % WORD)
+        words.append(np.frombuffer(padded, "<u4").astype(np.uint32))
+        table = first_row[id(vector.table)]
+        streams[i] = word, len(vector.stream), symbol, vector.count, table, len(vector.table)
+        word += len(words[-1])
+        symbol += vector.count
+    counts = streams[:, 3]
+    order = np.argsort(-counts, kind="stable") if sort else np.arange(len(vectors))
+    return Packed(
+        words=np.concatenate([*words, np.zeros(1, np.uint32)]),
+        cdf=np.array([*entries, 0], np.uint32),
+        rows=np.array([*rows, (0, 0, 0, 0)], np.int32),
+        indexes=np.concatenate([*(np.array(v.indexes[: v.count], np.uint16) for v in vectors), np.zeros(1, np.uint16)]),
+        streams=streams,
+        order=order.astype(np.int32),
+    )
+
+
+def decode_on(device: Device, module: Module, vectors: Sequence[Vector], shape: str) -> Leg:
+    """Decode all vectors in one launch of `rans_decode`, after one of `rans_check_rows`."""
+    threads, sort = SHAPES[shape]
+    packed = pack(vectors, sort=sort)
+    symbols = np.full((packed.indexes.size - 1 + 2 * RED) * 4, POISON, np.uint8)
+    results = np.full(len(vectors) * 16, POISON, np.uint8)
+    arrays = (packed.words, packed.cdf, packed.rows, packed.indexes, packed.streams, packed.order, symbols, results)
+    buffers = [device.buffer(data.nbytes) for data in arrays]
+    try:
+        for buffer, data in zip(buffers, arrays, strict=True):
+            buffer.write(data)
+        words, cdf, rows, indexes, streams, order, out, ends = (buffer.pointer for buffer in buffers)
+        row_count = len(packed.rows) - 1
+        check = module.kernel("rans_check_rows")
+        entries = np.int64(packed.cdf.size - 1)
+        check.launch((row_count // threads + 1, 1, 1), (threads, 1, 1), (cdf, entries, rows, np.int32(row_count)))
+        decode = module.kernel("rans_decode")
+        arguments = (words, cdf, rows, indexes, streams, order, np.int32(len(vectors)), out.offset(RED * 4), ends)
+        began = time.perf_counter()
+        decode.launch((len(vectors) // threads + 1, 1, 1), (threads, 1, 1), arguments)
+        seconds = time.perf_counter() - began
+        written = buffers[6].read().view(np.int32)
+        ended = buffers[7].read().view(np.int32).reshape(-1, 4)
+        kept = all(
+            np.array_equal(buffers[i].read(), arrays[i].reshape(-1).view(np.uint8)) for i in (0, 1, 3, 4, 5)
+        )
+    finally:
+        for buffer in buffers:
+            buffer.free()
+    return Leg(_collect(vectors, written, ended, kept=kept), seconds)
+
+
+def _collect(
+    vectors: Sequence[Vector], written: NDArray[np.int32], ended: NDArray[np.int32], *, kept: bool
+) -> tuple[Decoded, ...]:
+    """What each thread left. A trace outside a stream's own place becomes a status that no oracle gives."""
+    poison = np.full(4, POISON, np.uint8).view(np.int32)[0]
+    clean = kept and bool((written[:RED] == poison).all()) and bool((written[len(written) - RED :] == poison).all())
+    decoded = []
+    first = RED
+    for vector, (number, done, consumed, _) in zip(vectors, ended.tolist(), strict=True):
+        rest = written[first + max(0, done) : first + vector.count]
+        if not 0 <= number < len(STATUSES) or not 0 <= done <= vector.count:
+            status, done = f"no status written ({number}, {done} symbols)", 0
+        elif not clean:
+            status = "wrote into its inputs" if not kept else "wrote outside the symbols"
+        elif not (rest == poison).all():
+            status = f"wrote behind the end ({STATUSES[number]})"
+        else:
+            status = STATUSES[number]
+        decoded.append(Decoded(status, written[first : first + done].copy(), {"words": consumed}))
+        first += vector.count
+    return tuple(decoded)
+
+
+# ---- altered streams
+
+SHORT = 600
+"""Symbols up to which a stream is cut at every word."""
+
+
+def hostile(vectors: Sequence[Vector], random: Random) -> Iterator[Vector]:
+    """Cut, lengthened and flipped copies of the streams that decode.
+
+    A cut at a word ends as "truncated" wherever it is (the words before it decode as ever), one within a word as
+    "bad_length", added words as "over_long". What a flipped bit or a wrong count comes to, the oracle says.
+    """
+    for vector in vectors:
+        if vector.expected != "ok":
+            continue
+        stream = vector.stream
+        size = len(stream) // WORD
+        short = vector.count <= SHORT
+        cuts = range(2, size) if short else sorted({2 + int(random.random() * (size - 2)) for _ in range(2)} - {size})
+        for words in cuts if size <= SHORT else (*cuts,)[:2]:
+            yield replace(vector, name=f"{vector.name} cut to {words} words", stream=stream[: words * WORD], expected="truncated")
+        for cut in (0, WORD, len(stream) - 1, len(stream) - 3):
+            name = f"{vector.name} cut to {cut} bytes"
+            yield replace(vector, name=name, stream=stream[:cut], expected="bad_length")
+        if not short:
+            continue
+        for more in (bytes(4), b"\xff" * 4, stream):
+            name = f"{vector.name} with {len(more)} bytes more"
+            yield replace(vector, name=name, stream=stream + more, expected="over_long")
+        yield from _flipped(vector, random)
+        yield from _miscounted(vector, random)
+
+
+def _flipped(vector: Vector, random: Random) -> Iterator[Vector]:
+    bits = len(vector.stream) * 8
+    chosen = {int(random.random() * bits) for _ in range(12)} | {31, 32, 63}
+    for bit in sorted(chosen):
+        altered = bytearray(vector.stream)
+        altered[bit // 8] ^= 1 << bit % 8
+        yield replace(vector, name=f"{vector.name} with bit {bit} flipped", stream=bytes(altered), expected=None)
+
+
+def _miscounted(vector: Vector, random: Random) -> Iterator[Vector]:
+    more = array("H", [*vector.indexes, *vector.indexes[-1:], *vector.indexes[-1:]])
+    for count in {max(0, vector.count - 1), vector.count + 1, vector.count + 2} - {vector.count}:
+        yield replace(vector, name=f"{vector.name} read as {count} symbols", indexes=more, count=count, expected=None)
+    if vector.count:
+        wrong = array("H", vector.indexes)
+        wrong[int(random.random() * vector.count)] = len(vector.table)
+        yield replace(vector, name=f"{vector.name} with a row too many", indexes=wrong, expected="bad_table")
+
+
+DECODER = Decoder(
+    unit="symbols", shapes=tuple(SHAPES), load=load, oracle=oracle, decode_on=decode_on, hostile=hostile
+)

@@ -1,0 +1,199 @@
+"""The interface of an oracle file: what stands beside a .cu and says which cases to run and what they must give.
+
+An oracle file is a Python file that defines `ORACLE = Oracle(...)`; docs/kernels.md explains it with a whole example. It is
+loaded by path: nothing is added to sys.path, and it reaches the files beside it with `from . import other`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+from touchgate.checks import numerics
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from touchgate.devices import Argument, Pointer
+
+Dimensions = tuple[int, int, int]
+"""Sizes of a grid or block: x, y, z."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """One problem to solve: a shape, an element type, a way to make inputs.
+
+    name: unique in the file; it is what a failure is reported under. parameters: plain values for the file's own functions.
+    dtype: the element type the case is about ("float32", "float16", "bfloat16", "int32").
+    places: where it runs; the emulated device manages some ten million thread steps a second, so leave it the small ones.
+    small: quick enough to run under the sanitizers too.
+    """
+
+    name: str
+    dtype: str
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    places: tuple[str, ...] = ("gpu", "emulated")
+    small: bool = False
+
+    def __getitem__(self, key: str) -> Any:
+        """A parameter by name."""
+        return self.parameters[key]
+
+
+@dataclass(frozen=True)
+class Array:
+    """One array that the kernel gets. The harness decides where it lies: alignment, row stride, red zones.
+
+    role: "in" (must be unchanged after the launch), "out" (poisoned before; every element must be written and right) or
+    "scratch" (poisoned before, ignored afterwards). shape: of one or two dimensions; the rows of a two-dimensional array may
+    lie further apart than they are long. data: an input's elements in the storage type (bfloat16: uint16 bits), C order.
+    """
+
+    name: str
+    dtype: str
+    role: str
+    shape: tuple[int, ...]
+    data: NDArray[Any] | None = None
+
+    def __post_init__(self) -> None:
+        if self.dtype not in numerics.FORMATS:
+            raise ValueError(f"array {self.name!r}: dtype {self.dtype!r} is none of {', '.join(numerics.FORMATS)}")
+        if self.role not in ("in", "out", "scratch"):
+            raise ValueError(f"array {self.name!r}: role {self.role!r} is none of in, out, scratch")
+        if len(self.shape) not in (1, 2):
+            raise ValueError(f"array {self.name!r}: shape {self.shape} has not one or two dimensions")
+        if (self.data is not None) != (self.role == "in"):
+            raise ValueError(f"array {self.name!r}: an input has data, an output or scratch has none")
+        if self.data is not None:
+            storage = numerics.FORMATS[self.dtype].storage
+            if self.data.dtype != storage or self.data.shape != self.shape:
+                raise ValueError(
+                    f"array {self.name!r}: its data is {self.data.dtype}{list(self.data.shape)}, "
+                    f"declared is {storage}{list(self.shape)}"
+                )
+
+
+def given(name: str, dtype: str, data: NDArray[Any]) -> Array:
+    """An input. Values that are not in the storage type of `dtype` yet are rounded into it, from float64."""
+    if data.dtype != numerics.FORMATS[dtype].storage:
+        data = numerics.store(data, dtype)
+    return Array(name, dtype, "in", data.shape, data)
+
+
+def wanted(name: str, dtype: str, shape: tuple[int, ...]) -> Array:
+    """An output."""
+    return Array(name, dtype, "out", shape)
+
+
+def scratch(name: str, dtype: str, shape: tuple[int, ...]) -> Array:
+    """Memory that the kernel needs for itself."""
+    return Array(name, dtype, "scratch", shape)
+
+
+@dataclass(frozen=True)
+class Placed:
+    """An array on the device, as `launch` gets it. stride: elements from one row to the next (one row: its length)."""
+
+    pointer: Pointer
+    shape: tuple[int, ...]
+    stride: int
+    dtype: str
+
+
+@dataclass(frozen=True)
+class Launch:
+    """One launch. arguments: pointers and numpy scalars of exactly the parameters' types. shared: bytes, dynamic."""
+
+    kernel: str
+    grid: Dimensions
+    block: Dimensions
+    arguments: Sequence[Argument]
+    shared: int = 0
+
+
+@dataclass(frozen=True)
+class Bound:
+    """How far an output may be from the oracle, and why.
+
+    limit: absolute, float64, a number or an array of the output's shape; None: bit for bit (a NaN where a NaN is wanted,
+    whatever its payload). reason: one line: which roundings, where.
+    """
+
+    limit: NDArray[np.float64] | float | None
+    reason: str
+
+
+Arrays = Mapping[str, "NDArray[Any]"]
+"""Arrays by name, in their storage types."""
+
+
+@dataclass(frozen=True)
+class Oracle:
+    """What is known about the kernels of one .cu file. Every function is called with keywords out of its signature below.
+
+    source: the .cu file, beside the oracle file. blocks: two different numbers of threads a block to run with.
+    cases(): all cases. arrays(case, random): inputs, outputs, scratch, with `random` as the only source of chance.
+    launch(case, arrays, threads): what to launch, in order; none where there is nothing to do.
+    oracle(case, inputs): the outputs by name: float64 (rounded once into the storage type where the bound is bit for bit) or
+    the storage type itself. bound(case, inputs, outputs): for each output by name how far the kernel may be from it.
+    """
+
+    source: str
+    cases: Callable[[], Iterable[Case]]
+    arrays: Callable[[Case, np.random.Generator], Iterable[Array]]
+    launch: Callable[[Case, Mapping[str, Placed], int], Iterable[Launch]]
+    oracle: Callable[[Case, Arrays], Arrays]
+    bound: Callable[[Case, Arrays, Arrays], Mapping[str, Bound]]
+    blocks: tuple[int, int] = (256, 96)
+
+
+class OracleFault(Exception):
+    """An oracle file does not define what it should: one line, without the file's name."""
+
+
+def load_file(path: Path) -> ModuleType:
+    """Execute a Python file as a module of its own. Raises what the file raises.
+
+    Its folder and the ones above are its packages, by names that nothing else uses, so `from . import other` finds the file
+    beside it and two files of one name in different folders do not meet.
+    """
+    path = path.absolute()
+    label = "touchgate_oracle_" + hashlib.sha256(str(path.parent).encode(errors="surrogateescape")).hexdigest()[:12]
+    name = ""
+    for depth, folder in enumerate([*reversed(path.parent.parents), path.parent]):
+        name = f"{name}.d{depth}" if name else label
+        if name not in sys.modules:
+            package = ModuleType(name)
+            package.__path__ = [str(folder)]
+            sys.modules[name] = package
+    name = f"{name}.{path.stem}"
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise OracleFault("is not a Python file")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[name]
+        raise
+    return module
+
+
+def load_oracle(path: Path) -> Oracle:
+    """The `ORACLE` of an oracle file. Raises `OracleFault`, and whatever the file itself raises."""
+    found = getattr(load_file(path), "ORACLE", None)
+    if not isinstance(found, Oracle):
+        what = "defines no ORACLE" if found is None else f"defines ORACLE as {type(found).__name__}"
+        raise OracleFault(f"{what}; wanted is ORACLE = Oracle(...), with Oracle from touchgate.checks.cases")
+    if len(set(found.blocks)) != 2:  # noqa: PLR2004  a pair
+        raise OracleFault(f"blocks = {found.blocks}: wanted are two different numbers of threads")
+    return found
