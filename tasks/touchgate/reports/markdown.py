@@ -6,7 +6,7 @@ import re
 
 from touchgate.reports import words
 from touchgate.reports.model import CheckReport, RunReport, repeat
-from touchgate.reports.style import clip, printable
+from touchgate.reports.style import clip, safe
 
 DETAIL_LINES = 60
 LINE = 400
@@ -19,7 +19,7 @@ SPECIAL = re.compile(r"[\\*_\[\]~$]|[&<>|`@]|(?<=:)(?=//)|(?<=www)(?=\.)")
 
 
 def text(value: str) -> str:
-    r"""`value` as plain text of at most `LINE` characters: no emphasis, no link, no mention, no HTML, no end of a table's cell.
+    r"""`value` as plain text, at most `LINE` columns: no emphasis, link, mention, HTML, or end of a table's cell.
 
     >>> print(text("a|b <b>*x*</b> @all https://x"))
     a&#124;b &lt;b&gt;\*x\*&lt;/b&gt; &#64;all https:<!-- -->//x
@@ -32,12 +32,12 @@ def text(value: str) -> str:
             return "<!-- -->"
         return ENTITIES.get(found, "\\" + found)
 
-    return SPECIAL.sub(escaped, clip(printable(value), LINE))
+    return SPECIAL.sub(escaped, clip(safe(value), LINE))
 
 
 def code(value: str) -> str:
     """`value` in code type; as plain text where a code span could not hold it inside a table."""
-    shown = printable(value)
+    shown = safe(value)
     if not shown.strip() or "`" in shown or "|" in shown:
         return text(value)
     return f"`{shown}`"
@@ -45,7 +45,7 @@ def code(value: str) -> str:
 
 def block(lines: list[str]) -> str:
     """Lines in a fenced block that none of them can end."""
-    shown = [clip(printable(line), LINE) for line in lines]
+    shown = [clip(safe(line), LINE) for line in lines]
     longest = max((len(run) for line in shown for run in re.findall("`+", line)), default=0)
     fence = "`" * max(3, longest + 1)
     return "\n".join([f"{fence}text", *shown, fence])

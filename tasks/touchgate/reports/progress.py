@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from touchgate.reports.style import cells, clip, printable
+from touchgate.reports.style import cells, clip, safe
 from touchgate.reports.words import duration
 
 BAR = 20
@@ -62,7 +62,7 @@ def live_line(
     if cells(head) + 2 + cells(tail) > width:
         tail = ""
     room = width - cells(head) - 2 - (cells(tail) + 2 if tail else 0)
-    names = ", ".join(printable(name) for name, _ in sorted(running.items(), key=lambda item: -item[1]))
+    names = ", ".join(safe(name) for name, _ in sorted(running.items(), key=lambda item: -item[1]))
     parts = [head, clip(names, room) if room > len("...") else "", tail]
     return clip("  ".join(part for part in parts if part), width)
 
