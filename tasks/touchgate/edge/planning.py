@@ -269,14 +269,15 @@ class Keyring:
 
 def verify_head(repo: Repository, change: Change, options: RunOptions) -> None:
     """Refuse to run checks of another tree than the one judged. Raises UsageFault."""
-    at = repo.head()
+    commit = repo.commit("HEAD")
+    at = commit.id if commit is not None else None
     if options.expect_head is not None:
         expected = options.expect_head.lower()
         if len(expected) < MINIMAL_ABBREVIATION or at is None or not at.startswith(expected):
             raise UsageFault(f"--expect-head {options.expect_head}: the checkout is at {at or 'no commit'}; nothing was run")
     if not change.head_is_worktree and change.head is not None and change.head != at:
         # A merge ref is judged as the pull request's head while the checkout is the merge: its second parent.
-        if at is not None and change.head in repo.parents(at):
+        if commit is not None and change.head in commit.parents:
             return
         raise UsageFault(
             f"the head to judge is {change.head} ({change.head_from}), but {at or 'no commit'} is checked out; "

@@ -203,6 +203,7 @@ class Session:
         if self._held is not None or self.lease_refused:
             return self._held
         from touchgate.leases import files  # noqa: PLC0415  only a run that reaches a GPU takes a lease
+        from touchgate.leases.directory import LeaseRefused  # noqa: PLC0415
 
         directory = files.lease_directory(self.options.environ)
         asked = time.monotonic()
@@ -210,10 +211,7 @@ class Session:
 
         def on_wait(holder: Holder) -> None:
             blocker.append(f"{holder.user}, pid {holder.pid}")
-            self.terminal.waiting(
-                f"waiting for the lease of this host: {holder.user}, pid {holder.pid}, since {holder.since} "
-                f"({holder.what}); --lease-timeout 0 gives up at once"
-            )
+            self.terminal.waiting(f"waiting for the lease of this host: {holder}; --lease-timeout 0 gives up at once")
 
         what = " ".join(lane.lane for lane in self.plan.running)
         try:
@@ -225,10 +223,14 @@ class Session:
                 job_url=job_url(self.options.environ),
                 cancelled=lambda: self.interrupted,
             )
-        except (files.LeaseTimeout, files.LeaseRefused) as refusal:
+        except files.LeaseCancelled:
+            raise Stopped from None
+        except (files.LeaseTimeout, LeaseRefused) as refusal:
             self.lease_refused = str(refusal)
             self.terminal.note(f"lease: {refusal}")
             return None
+        if self._held.record_fault:
+            self.note(f"the lease is held, but nobody can see by whom: {self._held.record_fault}")
         waited = time.monotonic() - asked
         after = f" after {waited:.1f} s (was {blocker[-1]})" if blocker else ""
         self.lease_words = f"held{after}; {directory.path} ({directory.why})"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from touchgate.edge.commands.base import RepositoryCommand, print_json, refuse
 from touchgate.edge.options import AS_JSON
-from touchgate.reports.style import safe
+from touchgate.reports.style import printable
 
 if TYPE_CHECKING:
     from touchgate.gate.git import Repository
@@ -29,7 +29,8 @@ class LeaseCommand(RepositoryCommand):
         from touchgate.leases import files  # noqa: PLC0415
 
         directory = files.lease_directory(os.environ)
-        holders = files.status(directory)
+        seen = files.status(directory)
+        holders = [holder for holder in seen if holder.alive]
         if opt_values["as_json"]:
             print_json(
                 {
@@ -43,11 +44,9 @@ class LeaseCommand(RepositoryCommand):
         print(f"leases in {directory.path} ({directory.why})")
         if not holders:
             print("nobody holds this host")
-        for holder in holders:
-            gone = "" if holder.alive else "  (that process is gone; what it started still holds the host)"
-            print(f"{holder.resource}: {holder.user}, pid {holder.pid}, since {holder.since}: {safe(holder.what)}{gone}")
-            if holder.url:
-                print(f"  {safe(holder.url)}")
+        for holder in seen:
+            gone = "" if holder.alive else " ended without saying so: "
+            print(f"{holder.resource}: {gone}{printable(str(holder))}")
         return 0
 
     def act(self, repo: Repository, options: Any, names: list[str]) -> int:

@@ -1,0 +1,254 @@
+"""`doit` as its users run it: real processes in real repositories."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import Project
+
+
+def marks(project: Project) -> int:
+    """How often the check of lane `one` really ran."""
+    path = Path(project.environ["MARKS"])
+    return len(path.read_text().splitlines()) if path.exists() else 0
+
+
+def report(project: Project, *arguments: str, **options: object) -> dict[str, object]:
+    """Run doit with a report; its result.json."""
+    folder = project.root.parent / "report"
+    done = project.doit("--report-dir", str(folder), *arguments, **options)
+    data = json.loads((folder / "result.json").read_text())
+    assert data["exit"] == done.returncode, done.stdout + done.stderr
+    return data
+
+
+def ends(data: dict[str, object]) -> list[tuple[str, str | None, bool]]:
+    return [(check["name"], check["verdict"], check["cached"]) for check in data["checks"]]
+
+
+def test_nothing_touched_ends_with_exit_0_and_says_so(project: Project) -> None:
+    project.write("docs/a.md", "b\n")
+    done = project.doit()
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "nothing touched" in done.stdout
+    assert ends(report(project)) == []
+
+
+def test_a_touched_lane_runs_the_second_time_from_its_result(project: Project) -> None:
+    project.write("src/a.txt", "changed\n")
+    assert ends(report(project)) == [("one:command", "passed", False)]
+    assert ends(report(project)) == [("one:command", "passed", True)]
+    assert marks(project) == 1
+
+
+def test_a_failure_shows_its_output_log_and_repeat_and_only_it_runs_again(project: Project) -> None:
+    project.write("src/a.txt", "changed\n")
+    project.write("lib/b.txt", "")
+    first = project.doit()
+    assert first.returncode == 1
+    assert "repeat: doit --fresh two:command" in first.stdout
+    assert "FAILED" in first.stdout
+    project.write("lib/b.txt", "mended\n")
+    data = report(project)
+    assert ends(data) == [("one:command", "passed", True), ("two:command", "passed", False)]
+    assert data["exit"] == 0
+
+
+def test_fresh_runs_what_is_known(project: Project) -> None:
+    project.write("src/a.txt", "changed\n")
+    project.doit()
+    assert ends(report(project, "--fresh")) == [("one:command", "passed", False)]
+    assert marks(project) == 2
+
+
+def test_a_name_runs_whatever_is_touched(project: Project) -> None:
+    assert ends(report(project, "two")) == [("two:command", "passed", False)]
+    assert ends(report(project, "two:command")) == [("two:command", "passed", True)]
+
+
+def test_an_unknown_name_is_refused_with_a_guess(project: Project) -> None:
+    done = project.doit("twoo")
+    assert (done.returncode, done.stdout) == (3, "")
+    assert "'twoo' is no lane, check or task of this repository; did you mean 'two'?" in done.stderr
+
+
+def test_all_runs_every_lane(project: Project) -> None:
+    assert [name for name, _, _ in ends(report(project, "--all"))] == ["one:command", "two:command"]
+
+
+def test_from_a_subfolder(project: Project) -> None:
+    project.write("src/a.txt", "changed\n")
+    done = project.doit(cwd="docs")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "one:command" in done.stdout
+
+
+def test_bad_declarations_are_refused_before_anything_runs(project: Project) -> None:
+    project.write("tasks/lanes.yml", "lanes:\n  one:\n    path: [src/**]\n    checks: [{command: 'true'}]\n")
+    done = project.doit()
+    assert (done.returncode, done.stdout) == (3, "")
+    assert "tasks/lanes.yml:3:5: unknown key 'path' in lane 'one'; did you mean 'paths'?" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_outside_a_repository(tmp_path: Path, project: Project) -> None:
+    (tmp_path / "pyproject.toml").write_text('[tool.doit]\nloader = "touchgate"\nreporter = "touchgate"\n')
+    elsewhere = Project(tmp_path, {**project.environ, "GIT_CEILING_DIRECTORIES": str(tmp_path.parent)})
+    done = elsewhere.doit()
+    assert (done.returncode, done.stdout) == (3, "")
+    assert "is not inside a git repository" in done.stderr
+
+
+def test_expect_head(project: Project) -> None:
+    head = project.git("rev-parse", "HEAD")
+    assert project.doit("--expect-head", head).returncode == 0
+    refused = project.doit("--expect-head", "0" * 40)
+    assert refused.returncode == 3
+    assert f"the checkout is at {head}; nothing was run" in refused.stderr
+
+
+def test_a_pair_is_refused_while_no_lane_declares_two_hosts(project: Project) -> None:
+    done = project.doit("--topology", "pair")
+    assert done.returncode == 3
+    assert done.stderr == (
+        "ERROR: --topology pair: no lane declares `device: {hosts: 2}`, so a second host would stand idle\n"
+    )
+
+
+def test_a_lane_whose_checks_are_all_unmeasured_is_no_pass(project: Project) -> None:
+    project.write("tasks/gpu.yml", "lanes:\n  g:\n    paths: [gpu/**]\n    device: gpu\n    checks: [{command: 'true'}]\n")
+    project.write("gpu/a", "")
+    data = report(project, "g", "--device", "emulated") if False else report(project, "--device", "emulated", "g")
+    assert (ends(data), data["exit"]) == ([("g:command", "unmeasured", False)], 2)
+
+
+def test_kill_9_in_the_middle_keeps_every_finished_result(project: Project) -> None:
+    checks = "".join(f"      - {{command: 'echo {n} >> \"$MARKS\"; sleep 0.2', name: c{n}}}\n" for n in range(8))
+    project.write("tasks/many.yml", f"lanes:\n  many:\n    paths: [many/**]\n    env: [MARKS]\n    checks:\n{checks}")
+    process = subprocess.Popen(
+        [sys.executable, "-m", "doit", "-n", "1", "many"],
+        cwd=project.root, env=project.environ, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True,
+    )  # fmt: skip
+    deadline = time.monotonic() + 60
+    while marks(project) < 4 and time.monotonic() < deadline:
+        time.sleep(0.02)
+    process.kill()
+    process.wait()
+    process.stdout.close()
+    before = marks(project)
+    data = report(project, "-n", "1", "many")
+    assert [verdict for _, verdict, _ in ends(data)] == ["passed"] * 8
+    assert marks(project) <= 9, "more than the check in flight was repeated"
+    assert sum(cached for _, _, cached in ends(data)) >= before - 1
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupt_ends_children_keeps_results_and_exits_130(project: Project, number: signal.Signals) -> None:
+    project.write(
+        "tasks/slow.yml",
+        "lanes:\n  slow:\n    paths: [slow/**]\n    env: [MARKS]\n    checks:\n"
+        "      - {command: 'true', name: quick}\n"
+        "      - {command: 'echo $$ > \"$MARKS\"; sleep 300', name: long}\n",
+    )
+    folder = project.root.parent / "report"
+    process = subprocess.Popen(
+        [sys.executable, "-m", "doit", "-n", "2", "--report-dir", str(folder), "slow"],
+        cwd=project.root, env=project.environ, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+    )  # fmt: skip
+    path = Path(project.environ["MARKS"])
+    deadline = time.monotonic() + 60
+    while not (path.exists() and path.read_text().strip()) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    process.send_signal(number)
+    output, _ = process.communicate(timeout=60)
+    assert process.returncode == 130, output
+    assert "Traceback" not in output
+    data = json.loads((folder / "result.json").read_text())
+    assert (data["exit"], ends(data)) == (130, [("slow:quick", "passed", False), ("slow:long", None, False)])
+    child = int(path.read_text())
+    with pytest.raises(ProcessLookupError):
+        os.kill(child, 0)
+
+
+def test_two_runs_at_once_do_nothing_twice(project: Project) -> None:
+    project.write("src/a.txt", "changed\n")
+    text = (project.root / "tasks/lanes.yml").read_text().replace("cat src/a.txt", "sleep 1")
+    project.write("tasks/lanes.yml", text)
+    command = [sys.executable, "-m", "doit", "one"]
+    both = [
+        subprocess.Popen(command, cwd=project.root, env=project.environ, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        for _ in range(2)
+    ]
+    outputs = [process.communicate(timeout=60)[0] for process in both]
+    assert [process.returncode for process in both] == [0, 0], outputs
+    assert marks(project) == 1, outputs
+
+
+def test_an_input_edited_while_the_check_ran_makes_its_result_unusable(project: Project) -> None:
+    project.write("src/a.txt", "changed\n")
+    text = (project.root / "tasks/lanes.yml").read_text().replace("cat src/a.txt", "echo more >> src/a.txt")
+    project.write("tasks/lanes.yml", text)
+    first = project.doit("one")
+    assert "an input changed while it ran: the result is not kept" in first.stdout
+    assert ends(report(project, "one")) == [("one:command", "passed", False)]
+
+
+def test_a_read_only_checkout_and_an_empty_home(project: Project) -> None:
+    project.write("src/a.txt", "changed\n")
+    project.commit()
+    home = project.root.parent / "nothing"
+    home.mkdir(mode=0o500)
+    environ = {name: value for name, value in project.environ.items() if name not in ("XDG_CACHE_HOME", "HOME")}
+    bare = Project(project.root, {**environ, "HOME": str(home), "TMPDIR": str(project.root.parent)})
+    for folder, _, _ in os.walk(project.root):
+        os.chmod(folder, 0o555)
+    try:
+        done = bare.doit()
+    finally:
+        for folder, _, _ in os.walk(project.root):
+            os.chmod(folder, 0o755)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "one:command" in done.stdout
+
+
+def test_own_tasks_of_a_dodo_file_live_beside_lanes(project: Project) -> None:
+    project.write("dodo.py", "def task_hello():\n    return {'actions': ['echo hello'], 'verbosity': 2}\n")
+    done = project.doit("hello")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "hello" in done.stdout
+    listed = project.doit("list")
+    assert [line.split()[0] for line in listed.stdout.splitlines()] == ["hello", "one", "one:command", "two", "two:command"]
+
+
+def test_a_lane_named_like_a_task_is_refused(project: Project) -> None:
+    project.write("dodo.py", "def task_one():\n    return {'actions': ['true']}\n")
+    done = project.doit()
+    assert done.returncode == 3
+    assert "the lane 'one' has the name of a task in dodo.py; rename one" in done.stderr
+
+
+def test_a_project_that_does_not_choose_touchgate_is_left_alone(project: Project) -> None:
+    project.write("pyproject.toml", "")
+    project.write("dodo.py", "def task_hello():\n    return {'actions': ['echo hello'], 'verbosity': 2}\n")
+    done = project.doit()
+    assert (done.returncode, done.stdout, done.stderr) == (0, ".  hello\nhello\n", "")
+    assert project.doit("--suite", "full").returncode == 3
+
+
+def test_an_untouched_run_imports_nothing_heavy(project: Project) -> None:
+    project.write("docs/a.md", "b\n")
+    done = subprocess.run(
+        [sys.executable, "-X", "importtime", "-m", "doit"],
+        cwd=project.root, env=project.environ, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    imported = {line.rsplit("|", 1)[-1].strip().partition(".")[0] for line in done.stderr.splitlines()}
+    assert imported & {"numpy", "git", "filelock", "rich", "pycuda", "pynvml"} == set()
+    assert "nothing touched" in done.stdout
