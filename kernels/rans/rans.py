@@ -120,7 +120,7 @@ def read_indexes(rule: Mapping[str, Any], count: int, store: Store) -> array[int
         rows = store.file(rule["file"])[rule["first"] :][:count]
         if len(rows) != count:
             raise VectorFault(f"{rule['file']} holds {len(rows)} indexes from {rule['first']} on, wanted are {count}")
-        return array("H", rows)
+        return array("H", list(rows))
     raise VectorFault(f"indexes {dict(rule)}: wanted is one of row, plane, or file with first")
 
 

@@ -137,16 +137,15 @@ Arrays = Mapping[str, "NDArray[Any]"]
 
 @dataclass(frozen=True)
 class Oracle:
-    """What is known about the kernels of one .cu file. Every function is called with keywords out of its signature below.
+    """What is known about the kernels of one .cu file.
 
-    source: the .cu file, beside the oracle file. blocks: two different numbers of threads a block to run with.
+    They are in the .cu file of the oracle file's name, beside it. blocks: two different numbers of threads a block.
     cases(): all cases. arrays(case, random): inputs, outputs, scratch, with `random` as the only source of chance.
     launch(case, arrays, threads): what to launch, in order; none where there is nothing to do.
     oracle(case, inputs): the outputs by name: float64 (rounded once into the storage type where the bound is bit for bit) or
     the storage type itself. bound(case, inputs, outputs): for each output by name how far the kernel may be from it.
     """
 
-    source: str
     cases: Callable[[], Iterable[Case]]
     arrays: Callable[[Case, np.random.Generator], Iterable[Array]]
     launch: Callable[[Case, Mapping[str, Placed], int], Iterable[Launch]]

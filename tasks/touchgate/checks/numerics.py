@@ -87,8 +87,8 @@ def bfloat16_from_float64(values: NDArray[Any]) -> NDArray[np.uint16]:
     quantum = np.maximum(exponent - form.precision, form.least)
     # Scaling by a power of two is exact here (the result's magnitude is at most 2**8), and rint breaks ties to even; an
     # even multiple of the quantum is an even significand, also where rounding up reaches the next binade.
-    rounded = np.ldexp(np.rint(np.ldexp(number, -quantum)), quantum)
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+        rounded = np.ldexp(np.rint(np.ldexp(number, -quantum)), quantum)
         narrow = np.where(finite, rounded, wide).astype(np.float32)  # exact, or beyond 2**128: infinity
     bits = (narrow.view(np.uint32) >> np.uint32(16)).astype(np.uint16)
     quiet = np.where(np.signbit(wide), np.uint16(0xFFC0), np.uint16(0x7FC0))

@@ -1,0 +1,129 @@
+"""y = A x, row-major with row stride, float accumulation, one rounding into the storage type at the end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+
+import numpy as np
+
+from touchgate.checks import numerics
+from touchgate.checks.cases import Array, Arrays, Bound, Case, Launch, Oracle, Placed, given, scratch, wanted
+
+DTYPES = ("float32", "float16", "bfloat16")
+SHAPES = (
+    *((1, 1), (5, 31), (9, 32), (3, 33), (3, 255), (2, 256), (3, 257), (2, 1023), (3, 1025), (2, 4099)),
+    *((37, 1), (67, 13), (131, 7)),
+)
+EMPTY_SHAPES = ((0, 7), (3, 0))
+GPU_SHAPES = ((4099, 4099), (2048, 8192), (300, 65537), (7, 1_000_003), (65537, 65))
+WAYS = ("warp", "block", "split")
+WARP = 32
+PIECES = 8
+LARGEST = {"float32": 8, "float16": 5, "bfloat16": 5}
+
+
+def way(m: int, n: int) -> str:
+    """The shape rule: which of the three ways solves m rows of n elements.
+
+    warp: rows enough to occupy a GPU with one warp each, or rows too short for a block (m >= 4096 or n < 1024).
+    block: rows enough to occupy it with one block each (m >= 512). split: neither; each row is cut in PIECES.
+    """
+    if m >= 4096 or n < 1024:  # noqa: PLR2004  the rule is these numbers
+        return "warp"
+    return "block" if m >= 512 else "split"  # noqa: PLR2004
+
+
+def cases() -> Iterator[Case]:
+    """Every shape with integers (exact) and random values, every way; rows with NaN and infinity; the rule's own choice."""
+    for dtype in DTYPES:
+        for number, (m, n) in enumerate(SHAPES):
+            for turn, chosen in enumerate(WAYS):
+                # Neighbouring shapes and ways take turns with the kinds of values: all meet, at half the time.
+                values = ("integers", "random")[(number + turn) % 2]
+                parameters = {"m": m, "n": n, "way": chosen, "values": values}
+                yield Case(f"{dtype} {m}x{n} {chosen} {values}", dtype, parameters, small=n in (33, 257) or m == 37)  # noqa: PLR2004
+        for chosen in WAYS:
+            parameters = {"m": 5, "n": 259, "way": chosen, "values": "special"}
+            yield Case(f"{dtype} 5x259 {chosen} NaN and infinity", dtype, parameters)
+        for m, n in EMPTY_SHAPES:
+            yield Case(f"{dtype} {m}x{n}", dtype, {"m": m, "n": n, "way": way(m, n), "values": "integers"})
+        for m, n in GPU_SHAPES:
+            for values in ("integers", "random"):
+                parameters = {"m": m, "n": n, "way": way(m, n), "values": values}
+                yield Case(f"{dtype} {m}x{n} {values}", dtype, parameters, places=("gpu",))
+
+
+def arrays(case: Case, random: np.random.Generator) -> Iterator[Array]:
+    """A, x, y and, for the split way, the sums of the pieces."""
+    m, n = case["m"], case["n"]
+    if case["values"] == "integers":
+        # Never zero: a sum of nonzero terms that cancels is +0 in every order, and no zero output is right by chance.
+        largest = LARGEST[case.dtype]
+        A, x = (random.integers(1, largest + 1, shape) * random.choice((-1, 1), shape) for shape in ((m, n), (n,)))
+    else:
+        A, x = random.standard_normal((m, n)), random.standard_normal(n)
+    if case["values"] == "special":
+        A[1, n // 2], A[3, n - 1] = np.nan, np.inf
+    yield given("A", case.dtype, A.astype(np.float64))
+    yield given("x", case.dtype, x.astype(np.float64))
+    yield wanted("y", case.dtype, (m,))
+    if case["way"] == "split":
+        yield scratch("sums", "float32", (m * PIECES,))
+
+
+def launch(case: Case, placed: Mapping[str, Placed], threads: int) -> Iterator[Launch]:
+    """One launch, or two for the split way."""
+    m, n, dtype = case["m"], case["n"], case.dtype
+    A, x, y = (placed[name].pointer for name in ("A", "x", "y"))
+    lda = np.int64(placed["A"].stride)
+    block = (threads, 1, 1)
+    if m == 0:
+        return
+    if case["way"] == "warp":
+        grid = -(-m // (threads // WARP))
+        yield Launch(f"gemv_warp_{dtype}", (grid, 1, 1), block, [A, x, y, np.int64(m), np.int64(n), lda])
+    elif case["way"] == "block":
+        yield Launch(f"gemv_block_{dtype}", (m, 1, 1), block, [A, x, y, np.int64(n), lda])
+    else:
+        sums = placed["sums"].pointer
+        pack = 16 // numerics.FORMATS[dtype].size
+        length = -(-n // (PIECES * pack)) * pack
+        pieces = np.int32(-(-n // length))
+        arguments = [A, x, sums, np.int64(n), lda, pieces, np.int64(length)]
+        yield Launch(f"gemv_split_{dtype}", (m * int(pieces), 1, 1), block, arguments)
+        grid = -(-m // threads)
+        yield Launch(f"gemv_finish_{dtype}", (grid, 1, 1), block, [sums, y, np.int64(m), pieces])
+
+
+def oracle(case: Case, inputs: Arrays) -> Arrays:
+    """In float64, where the products of the inputs are exact and the sum's own error does not count beside float's."""
+    A, x = numerics.load(inputs["A"], case.dtype), numerics.load(inputs["x"], case.dtype)
+    with np.errstate(all="ignore"):
+        return {"y": A @ x}
+
+
+REASON = {
+    "integers": "integers: every partial sum is below 2^24, so exact in float in any order; one rounding at the end",
+    "float32": "gamma_n (|A| |x|): n roundings in float in any order (Higham 2002, 3.5)",
+    "float16": "gamma_n (|A| |x|): n roundings in float in any order (Higham 2002, 3.5); one rounding to float16",
+    "bfloat16": "gamma_n (|A| |x|): n roundings in float in any order (Higham 2002, 3.5); one rounding to bfloat16",
+}
+
+
+def bound(case: Case, inputs: Arrays, outputs: Arrays) -> Mapping[str, Bound]:
+    """Bit for bit for integers; else componentwise: a relative one would mean nothing where a sum cancels."""
+    if case["values"] == "integers":
+        return {"y": Bound(None, REASON["integers"])}
+    A, x = numerics.load(inputs["A"], case.dtype), numerics.load(inputs["x"], case.dtype)
+    single, stored = numerics.FORMATS["float32"], numerics.FORMATS[case.dtype]
+    n = case["n"]
+    with np.errstate(all="ignore"):
+        # The last term: products below float's normal range.
+        summed = numerics.gamma(n, single.unit) * (np.abs(A) @ np.abs(x)) + n * single.half_least
+        limit = summed
+        if case.dtype != "float32":
+            limit = summed + stored.unit * (np.abs(outputs["y"]) + summed) + stored.half_least
+    return {"y": Bound(limit, REASON[case.dtype])}
+
+
+ORACLE = Oracle(cases, arrays, launch, oracle, bound)

@@ -1,0 +1,110 @@
+"""y = x / sqrt(mean(x^2) + eps) * w, row by row, in float, one rounding into the storage type at the end."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+
+from touchgate.checks import numerics
+from touchgate.checks.cases import Array, Arrays, Bound, Case, Launch, Oracle, Placed, given, wanted
+
+DTYPES = ("float32", "float16", "bfloat16")
+SHAPES = (
+    *((1, 1), (3, 31), (4, 32), (3, 33), (3, 255), (2, 256), (3, 257), (2, 1023), (3, 1025), (2, 4099)),
+    *((1, 8200), (37, 5)),
+)
+EMPTY_SHAPES = ((0, 7), (3, 0))
+GPU_SHAPES = ((4099, 1031), (1024, 8192), (3, 262144), (65537, 65))
+BLOCKS = (256, 96)
+# The largest value whose square a row may hold: float16's largest; 2^60 where the type has float's range.
+OUTLIER = {"float32": 2.0**60, "float16": 65504.0, "bfloat16": 2.0**60}
+
+
+def cases() -> Iterator[Case]:
+    """Every shape with random values; rows of zeros; tiny rows, where eps rules; an outlier; NaN and infinity beside others."""
+    for dtype in DTYPES:
+        for rows, n in SHAPES:
+            yield Case(
+                f"{dtype} {rows}x{n}", dtype, {"rows": rows, "n": n, "values": "random", "eps": 1e-6}, small=n in (5, 33, 257)
+            )
+        for values, rows, n in (
+            ("rows of zeros", 3, 259),
+            ("tiny", 3, 259),
+            ("outlier", 3, 1031),
+            ("NaN and infinity", 5, 259),
+        ):
+            yield Case(
+                f"{dtype} {values}", dtype, {"rows": rows, "n": n, "values": values, "eps": 1e-5}, small=n == 1031  # noqa: PLR2004
+            )
+        for rows, n in EMPTY_SHAPES:
+            yield Case(f"{dtype} {rows}x{n}", dtype, {"rows": rows, "n": n, "values": "random", "eps": 1e-6})
+        for rows, n in GPU_SHAPES:
+            yield Case(
+                f"{dtype} {rows}x{n}", dtype, {"rows": rows, "n": n, "values": "random", "eps": 1e-6}, places=("gpu",)
+            )
+
+
+def arrays(case: Case, random: np.random.Generator) -> Iterator[Array]:
+    """x, the weights w, and y."""
+    shape = case["rows"], case["n"]
+    x, w = random.standard_normal(shape), random.uniform(0.5, 2, case["n"]) * random.choice((-1, 1), case["n"])
+    match case["values"]:
+        case "rows of zeros":
+            x[::2] = 0
+        case "tiny":
+            x *= 1e-4
+        case "outlier":
+            x[1, case["n"] // 3] = -OUTLIER[case.dtype]
+        case "NaN and infinity":
+            x[1, case["n"] - 1], x[3, 0] = np.nan, np.inf
+    yield given("x", case.dtype, x)
+    yield given("w", case.dtype, w)
+    yield wanted("y", case.dtype, shape)
+
+
+def launch(case: Case, placed: Mapping[str, Placed], threads: int) -> Iterator[Launch]:
+    """One block a row."""
+    if not case["rows"]:
+        return
+    x, w, y = (placed[name] for name in ("x", "w", "y"))
+    strides = np.int64(case["n"]), np.int64(x.stride), np.int64(y.stride)
+    arguments = [x.pointer, w.pointer, y.pointer, *strides, np.float32(case["eps"])]
+    yield Launch(f"rmsnorm_{case.dtype}", (case["rows"], 1, 1), (threads, 1, 1), arguments)
+
+
+def oracle(case: Case, inputs: Arrays) -> Arrays:
+    """In float64, with eps as the kernel gets it: rounded to float."""
+    if not case["n"]:
+        return {"y": np.zeros((case["rows"], 0))}
+    x, w = numerics.load(inputs["x"], case.dtype), numerics.load(inputs["w"], case.dtype)
+    with np.errstate(all="ignore"):
+        mean = np.mean(x * x, axis=1, keepdims=True)
+        return {"y": x / np.sqrt(mean + np.float64(np.float32(case["eps"]))) * w}
+
+
+REASON = {
+    dtype: "relative: ceil(n / threads) + 20 roundings in float under the root count half, four behind it; "
+    f"one rounding to {dtype}"
+    for dtype in DTYPES
+}
+
+
+def bound(case: Case, inputs: Arrays, outputs: Arrays) -> Mapping[str, Bound]:  # noqa: ARG001  the interface
+    """Relative to the answer: no term of a sum of squares cancels.
+
+    A square goes through its own rounding, at most ceil(n / threads) + 8 additions in its thread (8: a pack), 5 in its warp
+    and 5 in its block; then the division by n and the addition of eps. The root halves that relative error (one rounding more
+    covers the second order). Behind it: the root's own rounding, the reciprocal's, two products'. Squares below float's normal
+    range do not count beside eps.
+    """
+    single, stored = numerics.FORMATS["float32"], numerics.FORMATS[case.dtype]
+    under = math.ceil(case["n"] / min(BLOCKS)) + 1 + 8 + 5 + 5 + 2
+    relative = (1 + numerics.gamma(under + 1, single.unit) / 2) * (1 + numerics.gamma(4, single.unit)) - 1
+    size = np.abs(outputs["y"])
+    limit = relative * size + stored.unit * (1 + relative) * size + stored.half_least
+    return {"y": Bound(limit, REASON[case.dtype])}
+
+
+ORACLE = Oracle(cases, arrays, launch, oracle, bound, blocks=BLOCKS)
