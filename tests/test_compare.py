@@ -71,7 +71,7 @@ def test_within_a_bound(got, answer, limit, passes):
 def test_poison_is_never_right(dtype, bound):
     if dtype == "int32" and bound.limit is not None:
         bound = Bound(2.0**32, "loose")
-    got = numerics.poisoned(4 * numerics.FORMATS[dtype].size, dtype).view(numerics.FORMATS[dtype].storage)
+    got = numerics.filled(16, dtype, numerics.FORMATS[dtype].poison).view(numerics.FORMATS[dtype].storage)[:4]
     answer = np.array([1.0, math.nan, 2.0, 3.0]) if dtype != "int32" else np.array([1.0, 4.0, 2.0, 3.0])
     found = compare(got, answer, dtype, bound)
     assert (found.differing, found.unwritten) == (4, 4)

@@ -128,18 +128,18 @@ def test_ulp_distance_counts_steps_over_zero_and_binades():
 
 
 @pytest.mark.parametrize("dtype", list(numerics.FORMATS))
-def test_poison_is_a_quiet_nan_or_a5(dtype):
+def test_poison_and_fence_are_different_quiet_nans_or_bytes(dtype):
     form = numerics.FORMATS[dtype]
-    raw = numerics.poisoned(4 * form.size, dtype)
-    assert raw.dtype == np.uint8
-    assert raw.shape == (4 * form.size,)
-    elements = raw.view(form.storage)
-    if form.is_float:
-        assert np.isnan(numerics.load(elements, dtype)).all()
-        assert form.poison >> form.precision - 2 & 1  # quiet: no exception flag when it is touched
-        assert form.poison & (1 << form.precision - 2) - 1  # a payload that arithmetic does not make by itself
-    else:
-        assert set(raw.tolist()) == {0xA5}
+    assert form.poison != form.fence
+    for pattern, byte in ((form.poison, 0xA5), (form.fence, 0x5A)):
+        raw = numerics.filled(4 * form.size, dtype, pattern)
+        assert (raw.dtype, raw.shape) == (np.uint8, (4 * form.size,))
+        if form.is_float:
+            assert np.isnan(numerics.load(raw.view(form.storage), dtype)).all()
+            assert pattern >> form.precision - 2 & 1  # quiet: no exception flag when it is touched
+            assert pattern & (1 << form.precision - 2) - 1  # a payload that arithmetic does not make by itself
+        else:
+            assert set(raw.tolist()) == {byte}
 
 
 def test_gamma():

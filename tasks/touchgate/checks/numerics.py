@@ -19,14 +19,16 @@ if TYPE_CHECKING:
 class Format:
     """How one element type is stored.
 
-    storage: the numpy dtype of its arrays. poison: the bit pattern outputs and red zones are filled with, a quiet NaN with
-    a payload, or 0xA5 bytes. precision: bits of the significand, the hidden one included (0 for integers).
+    storage: the numpy dtype of its arrays. poison: the bit pattern outputs and what surrounds them are filled with, a quiet
+    NaN with a payload, or 0xA5 bytes. fence: another one, for what surrounds inputs: a kernel that copies too much must not
+    write poison over poison. precision: bits of the significand, the hidden one included (0 for integers).
     least: exponent of the smallest subnormal, 2**least. limit: exponent of the first power of two that is too large.
     """
 
     name: str
     storage: np.dtype[Any]
     poison: int
+    fence: int
     precision: int = 0
     least: int = 0
     limit: int = 0
@@ -55,10 +57,10 @@ class Format:
 FORMATS = {
     found.name: found
     for found in (
-        Format("float32", np.dtype(np.float32), 0x7FE5A5A5, 24, -149, 128),
-        Format("float16", np.dtype(np.float16), 0x7FA5, 11, -24, 16),
-        Format("bfloat16", np.dtype(np.uint16), 0x7FE5, 8, -133, 128),
-        Format("int32", np.dtype(np.int32), 0xA5A5A5A5),
+        Format("float32", np.dtype(np.float32), 0x7FE5A5A5, 0x7FDA5A5A, 24, -149, 128),
+        Format("float16", np.dtype(np.float16), 0x7FA5, 0x7F5A, 11, -24, 16),
+        Format("bfloat16", np.dtype(np.uint16), 0x7FE5, 0x7FDA, 8, -133, 128),
+        Format("int32", np.dtype(np.int32), 0xA5A5A5A5, 0x5A5A5A5A),
     )
 }
 """The element types a kernel check knows, by name."""
@@ -137,11 +139,10 @@ def ulp_distance(left: NDArray[Any], right: NDArray[Any], dtype: str) -> NDArray
     return np.abs(ordered(left, dtype) - ordered(right, dtype))
 
 
-def poisoned(size: int, dtype: str) -> NDArray[np.uint8]:
-    """`size` bytes of the poison pattern of `dtype`, beginning with a whole element; `size` a multiple of an element's."""
-    form = FORMATS[dtype]
-    pattern = np.array(form.poison, dtype=np.dtype(f"u{form.size}"))
-    return np.full(size // form.size, pattern).view(np.uint8)
+def filled(size: int, dtype: str, pattern: int) -> NDArray[np.uint8]:
+    """`size` bytes of a bit pattern of `dtype`'s width, from a whole element on; `size` is a multiple of an element's."""
+    width = FORMATS[dtype].size
+    return np.full(size // width, pattern, dtype=np.dtype(f"u{width}")).view(np.uint8)
 
 
 def gamma(count: int, unit: float) -> float:

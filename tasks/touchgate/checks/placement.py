@@ -1,7 +1,8 @@
 """Where a check's arrays lie on the device: shifted off alignment, rows apart, everything around them poisoned.
 
-One buffer an array: a red zone, the array, a red zone. Every byte that is not an input's element holds the poison before the
-launch, the gaps between rows included. Afterwards only the elements of outputs and scratch may have changed.
+One buffer an array: a red zone, the array, a red zone. Before the launch every byte that is not an input's element holds a
+pattern: poison in and about outputs, the fence about inputs, the gaps between rows included. Afterwards only the elements of
+outputs and scratch may have changed.
 """
 
 from __future__ import annotations
@@ -74,7 +75,8 @@ class Image:
         self.begin = zone + shift
         # The last row's gap belongs to the red zone behind it.
         self._span = (self._rows - 1) * stride + self._columns if self._rows and self._columns else 0
-        self.before = numerics.poisoned((self.begin + self._span + zone) * self._form.size, array.dtype)
+        pattern = self._form.fence if array.role == "in" else self._form.poison
+        self.before = numerics.filled((self.begin + self._span + zone) * self._form.size, array.dtype, pattern)
         if array.data is not None:
             self.elements(self.before)[...] = array.data
 

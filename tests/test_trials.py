@@ -1,0 +1,290 @@
+"""The kernel check's harness, on a device made of one bytearray whose kernels are Python functions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+import pytest
+
+from touchgate.checks import trials
+from touchgate.checks.cases import Bound, Case, Launch, Oracle, OracleFault, given, scratch, wanted
+from touchgate.checks.compare import BoundFault
+from touchgate.checks.placement import ZONE, Image, Layout, Placement
+from touchgate.devices import LaunchFault
+
+N, ROWS = 37, 3
+
+
+@dataclass(frozen=True)
+class Address:
+    position: int
+
+    def offset(self, size: int) -> Address:
+        return Address(self.position + size)
+
+
+@dataclass
+class Block:
+    memory: np.ndarray
+    start: int
+    size: int
+    freed: list[int]
+
+    @property
+    def pointer(self) -> Address:
+        return Address(self.start)
+
+    def write(self, data: np.ndarray) -> None:
+        raw = data.view(np.uint8).ravel()
+        self.memory[self.start : self.start + raw.size] = raw
+
+    def read(self) -> np.ndarray:
+        return self.memory[self.start : self.start + self.size].copy()
+
+    def free(self) -> None:
+        self.freed.append(self.start)
+
+
+@dataclass
+class Device:
+    """`kernel(memory, arguments)` does the work. Every launch is kept in `launches`."""
+
+    function: Callable
+    name: str = "fake"
+    facts: dict = field(default_factory=dict)
+    memory: np.ndarray = field(default_factory=lambda: np.zeros(1 << 22, dtype=np.uint8))
+    top: int = 0
+    freed: list[int] = field(default_factory=list)
+    launches: list = field(default_factory=list)
+    orders: list[int] = field(default_factory=list)
+
+    def buffer(self, size: int) -> Block:
+        start, self.top = self.top, self.top + -(-size // 256) * 256
+        return Block(self.memory, start, size, self.freed)
+
+    def reseed(self, order: int) -> None:
+        self.orders.append(order)
+
+    def kernel(self, name: str) -> Device:
+        return self
+
+    def launch(self, grid, block, arguments, shared=0) -> None:
+        self.launches.append((grid, block, arguments, shared))
+        self.function(self.memory.view(np.float32), arguments)
+
+
+def cases():
+    for name in ("a", "b"):
+        yield Case(name, "float32", {"n": N}, small=name == "a")
+
+
+def arrays(case, random):
+    yield given("x", "float32", random.uniform(1, 2, (ROWS, case["n"])))
+    yield wanted("y", "float32", (ROWS, case["n"]))
+    yield scratch("s", "float32", (4,))
+
+
+def launch(case, placed, threads):
+    x, y, s = (placed[name] for name in ("x", "y", "s"))
+    yield Launch("double", (1, 1, 1), (threads, 1, 1), [x.pointer, y.pointer, s.pointer, x.stride, y.stride, threads])
+
+
+def oracle(case, inputs):
+    return {"y": inputs["x"].astype(np.float64) * 2}
+
+
+def bound(case, inputs, outputs):
+    return {"y": Bound(None, "doubling is exact")}
+
+
+ORACLE = Oracle(cases, arrays, launch, oracle, bound, blocks=(64, 32))
+
+
+def double(memory, arguments, *, rows=ROWS, factor=2.0, columns=N):
+    x, y, s, x_stride, y_stride, _ = arguments
+    memory[s.position // 4] = 1.0
+    for row in range(rows):
+        source = x.position // 4 + row * x_stride
+        target = y.position // 4 + row * y_stride
+        memory[target : target + columns] = memory[source : source + columns] * np.float32(factor)
+
+
+def run(function, chosen=ORACLE, *, small=False):
+    device = Device(function)
+    lines: list[str] = []
+    tally = trials.run(chosen, trials.chosen_cases(chosen, "emulated", small=small), device, device, lines.append)
+    return tally, device, lines
+
+
+def test_a_right_kernel_passes_in_every_way():
+    tally, device, lines = run(double)
+    assert (tally.cases, tally.trials, tally.faults) == (2, 10, [])
+    assert tally.worst == trials.Worst(0.0, 0.0, "a: y", (0, 0))
+    assert tally.reasons == {"float32": ["doubling is exact"]}
+    assert lines == ["a: 5 ways", "b: 5 ways"]
+    assert device.orders == [0, 1, 2, 3, 4] * 2
+    assert sorted(device.freed) == sorted(set(device.freed))
+    assert len(device.freed) == 3 * 10
+
+
+def test_the_ways_differ_in_alignment_strides_blocks_and_values():
+    _, device, _ = run(double)
+    seen = [
+        (arguments[0].position % 16, arguments[1].position % 16, arguments[3], arguments[5])
+        for _, _, arguments, _ in device.launches
+    ]
+    first_case = [(0, 0, 37, 64), (0, 0, 40, 64), (4, 4, 37, 64), (4, 0, 40, 64), (0, 0, 40, 32)]
+    second_case = [*first_case[:3], (0, 4, 40, 64), first_case[4]]
+    assert seen == first_case + second_case
+
+
+def kind(function, chosen=ORACLE):
+    tally, _, _ = run(function, chosen)
+    return [fault.kind for fault in tally.faults]
+
+
+def test_what_it_catches():
+    assert kind(lambda memory, arguments: None) == ["unwritten"] * 5
+    assert kind(lambda memory, arguments: double(memory, arguments, factor=0)) == ["mismatch"] * 5
+    assert kind(lambda memory, arguments: double(memory, arguments, factor=1)) == ["mismatch"] * 5
+    assert kind(lambda memory, arguments: double(memory, arguments, rows=ROWS - 1)) == ["unwritten"] * 5
+    assert kind(lambda memory, arguments: double(memory, arguments, columns=N - 1)) == ["unwritten"] * 5
+    assert kind(lambda memory, arguments: double(memory, arguments, columns=N + 1)) == ["damage"] * 5
+
+
+def test_a_kernel_that_forgets_the_stride_is_caught_where_rows_lie_apart():
+    def packed(memory, arguments):
+        x, y, s, _, _, threads = arguments
+        double(memory, [x, y, s, N, N, threads])
+
+    assert kind(packed) == ["damage"] * 5
+    tally, _, _ = run(packed)
+    assert tally.faults[0].lines[0].startswith("a: other values, rows apart")
+    assert tally.faults[0].lines[1].startswith("changed what it may not: in the gap behind row 0 of y, 0 elements from")
+
+
+def test_an_input_that_is_changed_is_caught():
+    def careless(memory, arguments):
+        double(memory, arguments)
+        memory[arguments[0].position // 4 + 1] += 1
+
+    tally, _, _ = run(careless)
+    assert tally.faults[0].kind == "damage"
+    assert tally.faults[0].lines[1].startswith("changed what it may not: x[0, 1]: was 0x3f")
+
+
+def test_a_constant_output_is_caught_by_the_second_seed():
+    stored = {}
+
+    def replay(memory, arguments):
+        double(memory, arguments)
+        _, y, _, _, stride, _ = arguments
+        target = y.position // 4
+        for row in range(ROWS):
+            line = memory[target + row * stride : target + row * stride + N]
+            line[:] = stored.setdefault(row, line.copy())
+
+    assert "mismatch" in kind(replay)
+
+
+def test_the_lines_of_a_mismatch():
+    tally, _, lines = run(lambda memory, arguments: double(memory, arguments, factor=2.0000002))
+    fault = tally.faults[0]
+    assert fault.lines[0] == "a: aligned, seed 1, blocks of 64 threads, thread order 0"
+    assert fault.lines[1].startswith("y[0, 0]: got ")
+    assert fault.lines[1].endswith("2 ulp apart, bit for bit")
+    assert fault.lines[2] == "bound: doubling is exact"
+    assert fault.lines[3].startswith("111 of 111 elements differ; worst error 4.77e-07 at [0, 0], bound 0")
+    assert lines[0] == "\n  ".join(fault.lines)
+
+
+def test_the_line_of_an_element_never_written():
+    tally, _, _ = run(lambda memory, arguments: double(memory, arguments, columns=N - 1))
+    assert tally.faults[0].lines[1].startswith("y[0, 36]: never written (still 0x7fe5a5a5), expected ")
+    assert "3 of 111 elements differ, 3 of them never written" in tally.faults[0].lines[3]
+
+
+def test_a_fault_of_the_launch_ends_the_check():
+    def crash(memory, arguments):
+        raise LaunchFault("an illegal address")
+
+    tally, _, _ = run(crash)
+    assert [fault.kind for fault in tally.faults] == ["launch"]
+    assert tally.faults[0].lines[1] == "double: an illegal address"
+
+
+def test_only_the_small_cases():
+    tally, _, _ = run(double, small=True)
+    assert tally.cases == 1
+
+
+def replaced(**changes):
+    return Oracle(**{**{name: getattr(ORACLE, name) for name in ORACLE.__dataclass_fields__}, **changes})
+
+
+@pytest.mark.parametrize(
+    ("changes", "error", "message"),
+    [
+        ({"cases": lambda: []}, OracleFault, "it has no case for the place 'emulated'; nothing ran"),
+        ({"cases": lambda: [Case("a", "float32"), Case("a", "float32")]}, OracleFault, "two cases are named 'a'"),
+        ({"cases": lambda: [Case("a", "float8")]}, OracleFault, "dtype 'float8' is none of float32"),
+        ({"oracle": lambda case, inputs: {}}, OracleFault, r"case 'a': oracle gives \[\], the outputs are \['y'\]"),
+        ({"bound": lambda case, inputs, outputs: {"z": Bound(None, "")}}, OracleFault, r"case 'a': bound gives \['z'\]"),
+        ({"oracle": lambda case, inputs: {"y": np.zeros(3)}}, BoundFault, "the oracle gives shape"),
+        (
+            {"bound": lambda case, inputs, outputs: {"y": Bound(10.0, "loose")}},
+            OracleFault,
+            "would let an output of zeros pass in every float32 case",
+        ),
+        ({"arrays": lambda case, random: [scratch("s", "float32", (1,))]}, OracleFault, "case 'a' has no output"),
+    ],
+)
+def test_unusable_oracles(changes, error, message):
+    chosen = replaced(**changes)
+    if "arrays" in changes:
+        chosen = replaced(**changes, oracle=lambda case, inputs: {}, bound=lambda case, inputs, outputs: {})
+    with pytest.raises(error, match=message):
+        run(double, chosen)
+
+
+@pytest.mark.parametrize("gap", ["none", "odd", "even"])
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+@pytest.mark.parametrize("columns", [0, 1, 7, 8])
+def test_every_byte_outside_the_elements_is_guarded(gap, dtype, columns):
+    """Flip each element of the buffer in turn: damage exactly where no element of the output lies."""
+    array = wanted("y", dtype, (2, columns))
+    size = array.shape and {"float32": 4, "float16": 2}[dtype]
+    image = Image(array, 1, Layout(gap=gap).stride(columns, size))
+    inside = np.zeros(image.before.size // size, dtype=bool)
+    for row in range(2):
+        start = ZONE // size + 1 + row * image.stride
+        inside[start : start + columns] = True
+    near = [i for i in range(ZONE // size - 3, len(inside) - ZONE // size + 3)]
+    for i in [0, *near, len(inside) - 1]:
+        after = image.before.copy()
+        after[i * size] ^= 0xFF
+        assert (image.damage(after) is None) == bool(inside[i])
+
+
+def test_even_gaps_keep_rows_on_16_bytes_and_are_never_empty():
+    for size in (2, 4):
+        for columns in range(40):
+            stride = Layout(gap="even").stride(columns, size)
+            assert stride > columns
+            assert stride * size % 16 == 0
+
+
+def test_memory_is_given_back_when_writing_fails():
+    device = Device(double)
+
+    def refuse(size):
+        if device.top:
+            raise MemoryError
+        return Device.buffer(device, size)
+
+    device.buffer = refuse
+    with pytest.raises(MemoryError):
+        Placement(device, arrays(next(cases()), np.random.default_rng(0)), Layout())
+    assert device.freed == [0]
