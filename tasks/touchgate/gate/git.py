@@ -85,7 +85,7 @@ class Commit(NamedTuple):
 
 
 class Difference(NamedTuple):
-    """A path that differs. Modes: 0 where it is absent. `old` and `new` are object ids: zeros where unknown or absent."""
+    """A path that differs. Modes: 0 where absent. `old`, `new`: object ids, zeros or empty where unknown or absent."""
 
     path: str
     status: str
@@ -142,7 +142,7 @@ class Repository:
 
     def __init__(self, root: Path, environ: Mapping[str, str] = os.environ) -> None:
         self.root = root
-        self._environ = environment(environ)
+        self.environ = environment(environ)
         self._objects: _ObjectReader | None = None
 
     def __enter__(self) -> Repository:
@@ -178,6 +178,16 @@ class Repository:
             found[name] = _parse_commit(*answer) if answer else None
         return found
 
+    def head(self) -> str | None:
+        """The commit checked out, None before the first."""
+        commit = self.commit("HEAD")
+        return commit.id if commit else None
+
+    def parents(self, name: str) -> tuple[str, ...]:
+        """The ids of a commit's parents; none for a commit that is not here."""
+        commit = self.commit(name)
+        return commit.parents if commit else ()
+
     def folder(self, commit: str, path: str) -> dict[str, TreeEntry] | None:
         """The entries of the folder `path` ("" is the top) in a commit by their names, or None where there is none."""
         (answer,) = self._read([f"{commit}^{{tree}}" if not path else f"{commit}:{path}"])
@@ -199,7 +209,7 @@ class Repository:
         if not requests:
             return []
         if self._objects is None:
-            self._objects = _ObjectReader(self._command("cat-file", "--batch"), self._environ, self.root)
+            self._objects = _ObjectReader(self._command("cat-file", "--batch"), self.environ, self.root)
         try:
             return [self._objects.read(os.fsencode(request)) for request in requests]
         except GitFault:
@@ -342,7 +352,7 @@ class Repository:
                 self._command(*arguments),
                 input=stdin,
                 capture_output=True,
-                env=self._environ,
+                env=self.environ,
                 timeout=TIME_LIMIT,
                 check=False,
             )
