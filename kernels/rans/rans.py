@@ -352,18 +352,18 @@ def hostile(vectors: Sequence[Vector], random: Random) -> Iterator[Vector]:
         for cut in (0, WORD, len(stream) - 1, len(stream) - 3):
             name = f"{vector.name} cut to {cut} bytes"
             yield replace(vector, name=name, stream=stream[:cut], expected="bad_length")
+        yield from _flipped(vector, random, 12 if short else 1)
         if not short:
             continue
         for more in (bytes(4), b"\xff" * 4, stream):
             name = f"{vector.name} with {len(more)} bytes more"
             yield replace(vector, name=name, stream=stream + more, expected="over_long")
-        yield from _flipped(vector, random)
         yield from _miscounted(vector, random)
 
 
-def _flipped(vector: Vector, random: Random) -> Iterator[Vector]:
+def _flipped(vector: Vector, random: Random, some: int) -> Iterator[Vector]:
     bits = len(vector.stream) * 8
-    chosen = {int(random.random() * bits) for _ in range(12)} | {31, 32, 63}
+    chosen = {int(random.random() * bits) for _ in range(some)} | {63}
     for bit in sorted(chosen):
         altered = bytearray(vector.stream)
         altered[bit // 8] ^= 1 << bit % 8

@@ -1,0 +1,340 @@
+"""The only way into a family's folder: vectors are decoded by the family's oracle before anything is written.
+
+Nothing that exists is overwritten. New files are put in place first and the manifest last, each in one step, so whoever is
+interrupted leaves at worst files that no manifest names, which the lint shows and the same call takes up again.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING, Any
+
+from touchgate import golden
+from touchgate.golden import FOLDER, MANIFEST, SCHEMA, Head, VectorFault
+
+if TYPE_CHECKING:
+    from touchgate.checks.decoders import Decoded, Decoder
+
+RESERVED = frozenset({"name", "about", "source", "status", "digest", "values"})
+"""What `add` itself writes into a vector."""
+
+SHOWN = 16
+"""Values up to which they are written into the manifest, for the person who reads it."""
+
+
+@dataclass(frozen=True)
+class Blob:
+    """Bytes to keep in a file of the family's folder; several of the same file are laid one behind the other."""
+
+    file: str
+    data: bytes
+
+
+@dataclass(frozen=True)
+class NewVector:
+    """A vector to add.
+
+    fields: what the family's decoder reads, plain JSON; a `Blob` becomes a reference to its piece of a file. expected: what
+    the encoder was given, as the decoder gives it back, little-endian; needed for status "ok", where our own oracle's word
+    would prove nothing. For another status it may be left out: then the oracle's values before the end are pinned.
+    """
+
+    name: str
+    fields: Mapping[str, Any]
+    expected: bytes | None = None
+    status: str = "ok"
+    about: str = ""
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where vectors came from. date: YYYY-MM-DD. more: artifact and artifact_sha256, generator and generator_sha256, seed, about."""
+
+    name: str
+    tool: str
+    version: str
+    command: str
+    date: str
+    licence: str
+    more: Mapping[str, str | int] = field(default_factory=dict)
+
+    def to_json(self) -> dict[str, Any]:
+        """As the manifest keeps it, under its name."""
+        own = {key: getattr(self, key) for key in golden.REQUIRED_OF_SOURCE}
+        return {**self.more, **own}
+
+
+def add(
+    root: Path,
+    family: str,
+    new: Sequence[NewVector],
+    source: Source,
+    *,
+    files: Mapping[str, bytes] | None = None,
+    head: Head | None = None,
+) -> tuple[str, ...]:
+    """Add vectors to `vectors/<family>`; the names added, sorted. Raises `VectorFault`, and then nothing was written.
+
+    files: whole new files (tables), by their path in the family's folder. head: for a family's first vectors.
+    """
+    if not new:
+        raise VectorFault("no vectors were given")
+    if not golden.NAME.fullmatch(family):
+        raise VectorFault(f"{family!r} is no name of a family: wanted are lower-case letters, digits, '.', '_' and '-'")
+    folder = root / FOLDER / family
+    with _held(folder, create=head is not None):
+        manifest = _start(folder, family, head)
+        extra = _new_files(new, files or {})
+        _refuse_overwriting(folder, manifest, extra)
+        entries = _entries(new, source, manifest)
+        data = _merged(manifest, entries, source, extra)
+        _verify(root, folder, data, new, entries, extra)
+        _refuse_faulty(root, folder, data, extra)
+        try:
+            for path, content in sorted(extra.items()):
+                _put(folder / path, content)
+            _replace(folder / MANIFEST, golden.dumps(data).encode())
+        except OSError as error:
+            raise VectorFault(f"{error.filename or folder} can't be written: {error.strerror}") from error
+    return tuple(sorted(vector.name for vector in new))
+
+
+def new_vector(
+    name: str,
+    *,
+    parts: Sequence[str] = (),
+    fields: Sequence[str] = (),
+    expect: Path | None = None,
+    status: str = "ok",
+    about: str = "",
+) -> NewVector:
+    """A vector from a command line's words. Raises `VectorFault`.
+
+    parts: "KEY=FILE", kept as KEYs/NAME with the file's own suffix. fields: "KEY=VALUE", where VALUE is JSON if it can be read
+    as such, else text. expect: the file of expected values.
+    """
+    made: dict[str, Any] = {}
+    for text in fields:
+        key, value = _pair(text)
+        try:
+            made[key] = json.loads(value)
+        except ValueError:
+            made[key] = value
+    for text in parts:
+        key, value = _pair(text)
+        path = Path(value)
+        made[key] = Blob(f"{key}s/{name}{path.suffix or '.bin'}", _bytes(path))
+    return NewVector(name, made, None if expect is None else _bytes(expect), status, about)
+
+
+def _pair(text: str) -> tuple[str, str]:
+    key, equals, value = text.partition("=")
+    if not equals or not key:
+        raise VectorFault(f"{text!r} is not KEY=VALUE")
+    return key, value
+
+
+def _bytes(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise VectorFault(f"{path} can't be read: {error.strerror}") from error
+
+
+# ---- before anything is written
+
+
+@contextmanager
+def _held(folder: Path, *, create: bool) -> Iterator[None]:
+    """Nobody else adds to this folder meanwhile."""
+    made = create and not folder.exists()
+    if made:
+        folder.mkdir(parents=True)
+    elif not folder.is_dir():
+        raise VectorFault(f"there is no family {folder.name!r}; give its about, decoder and kernel to begin one")
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+        if made and not any(folder.iterdir()):
+            folder.rmdir()
+
+
+def _start(folder: Path, family: str, head: Head | None) -> dict[str, Any]:
+    if (folder / MANIFEST).exists():
+        if head is not None:
+            raise VectorFault(f"the family {family!r} exists: leave its about, decoder and kernel away")
+        manifest = golden.read_manifest(folder)
+        if manifest.get("schema") != SCHEMA or not {"files", "vectors", "sources"} <= manifest.keys():
+            raise VectorFault(f"{MANIFEST} is damaged; `doit vectors check` says how")
+        return manifest
+    if head is None:
+        raise VectorFault(f"the family {family!r} has no {MANIFEST}; give its about, decoder and kernel to begin one")
+    own = {"about": head.about, "decoder": head.decoder, "kernel": head.kernel}
+    return {"schema": SCHEMA, "family": family, "count": 0, "files": [], "sources": {}, "vectors": [], **own}
+
+
+def _new_files(new: Sequence[NewVector], files: Mapping[str, bytes]) -> dict[str, bytes]:
+    """Every file to write: the whole ones, and the blobs packed in the order of the vectors."""
+    packed: dict[str, bytearray] = {}
+    for vector in new:
+        for value in vector.fields.values():
+            if isinstance(value, Blob):
+                packed.setdefault(value.file, bytearray()).extend(value.data)
+    both = sorted(packed.keys() & files.keys())
+    if both:
+        raise VectorFault(f"{both[0]} is given as a whole file and as a vector's piece")
+    extra = {path: bytes(data) for path, data in packed.items()} | dict(files)
+    for path in extra:
+        pure = PurePosixPath(path)
+        if pure.is_absolute() or ".." in pure.parts or str(pure) != path or path in golden.COMPANIONS:
+            raise VectorFault(f"{path!r} is not a plain path inside the family's folder")
+    return extra
+
+
+def _refuse_overwriting(folder: Path, manifest: Mapping[str, Any], extra: Mapping[str, bytes]) -> None:
+    listed = {item["path"] for item in manifest["files"]}
+    for path, data in extra.items():
+        place = folder / path
+        if path in listed:
+            raise VectorFault(f"{path} exists already; give the new file another name")
+        if place.exists() and place.read_bytes() != data:
+            raise VectorFault(f"{place} exists and differs; what is there is never overwritten")
+
+
+def _entries(new: Sequence[NewVector], source: Source, manifest: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The vectors' entries, without digest and values."""
+    taken = {vector["name"] for vector in manifest["vectors"]}
+    ends: dict[str, int] = {}
+    entries = []
+    for vector in new:
+        if vector.name in taken:
+            raise VectorFault(f"there is a vector {vector.name} already")
+        taken.add(vector.name)
+        reserved = sorted(RESERVED & vector.fields.keys())
+        if reserved:
+            raise VectorFault(f"{vector.name}: {reserved[0]!r} is not a field to give")
+        entry: dict[str, Any] = {"name": vector.name, "source": source.name, "status": vector.status}
+        if vector.about:
+            entry["about"] = vector.about
+        for key, value in vector.fields.items():
+            if isinstance(value, Blob):
+                first = ends.get(value.file, 0)
+                ends[value.file] = first + len(value.data)
+                size = len(value.data)
+                entry[key] = {"file": value.file, "offset": first, "bytes": size, "sha256": golden.digest(value.data)}
+            else:
+                entry[key] = value
+        entries.append(entry)
+    return entries
+
+
+def _merged(
+    manifest: Mapping[str, Any], entries: Sequence[dict[str, Any]], source: Source, extra: Mapping[str, bytes]
+) -> dict[str, Any]:
+    described = source.to_json()
+    for message in golden.wrong_source(described):
+        raise VectorFault(f"source {source.name!r}: {message}")
+    if manifest["sources"].get(source.name, described) != described:
+        raise VectorFault(f"there is another source {source.name!r} already; give this one a name of its own")
+    listed = [{"path": path, "bytes": len(data), "sha256": golden.digest(data)} for path, data in extra.items()]
+    return {
+        **manifest,
+        "count": len(manifest["vectors"]) + len(entries),
+        "files": sorted([*manifest["files"], *listed], key=lambda item: str(item["path"])),
+        "sources": {**manifest["sources"], source.name: described},
+        "vectors": sorted([*manifest["vectors"], *entries], key=lambda item: str(item["name"])),
+    }
+
+
+def _verify(
+    root: Path,
+    folder: Path,
+    data: Mapping[str, Any],
+    new: Sequence[NewVector],
+    entries: Sequence[dict[str, Any]],
+    extra: Mapping[str, bytes],
+) -> None:
+    """Decode each by the oracle, compare with what was expected, and pin digest and values in its entry."""
+    from touchgate.checks.decoders import load_decoder  # noqa: PLC0415  imports the decoder's numpy
+
+    if not (root / data["decoder"]).is_file():
+        raise VectorFault(f"the decoder {data['decoder']} does not exist")
+    decoder = load_decoder(root / data["decoder"])
+    files = golden.Files(folder, data, extra)
+    for vector, entry in zip(new, entries, strict=True):
+        decoded = _decoded(decoder, entry, files)
+        if decoded.status != vector.status:
+            raise VectorFault(f"{vector.name}: the oracle says {decoded.status}, given was {vector.status}")
+        if vector.expected is None and vector.status == "ok":
+            raise VectorFault(f"{vector.name}: give the expected values; our own oracle's word would prove nothing")
+        if vector.expected is not None and golden.digest(vector.expected) != decoded.digest:
+            raise VectorFault(f"{vector.name}: {_difference(decoded, vector.expected)}")
+        entry["digest"] = decoded.digest
+        if decoded.values.size <= SHOWN:
+            entry["values"] = decoded.values.tolist()
+
+
+def _decoded(decoder: Decoder, entry: Mapping[str, Any], files: golden.Files) -> Decoded:
+    try:
+        return decoder.oracle(decoder.load(entry, files))
+    except (LookupError, TypeError, ValueError, ArithmeticError) as error:
+        raise VectorFault(f"{entry['name']}: the decoder can't read it: {error!r}") from error
+    except VectorFault as fault:
+        raise VectorFault(f"{entry['name']}: {fault}") from fault
+
+
+def _difference(decoded: Decoded, expected: bytes) -> str:
+    """The first value that the oracle gives otherwise."""
+    import numpy as np  # noqa: PLC0415  a parent that adds nothing never needs it
+
+    kind = decoded.values.dtype.newbyteorder("<")
+    if len(expected) != decoded.values.size * kind.itemsize:
+        what = f"{decoded.values.size} values of {kind.itemsize} bytes"
+        return f"the oracle gives {what}, the expected ones are {len(expected)} bytes"
+    wanted = np.frombuffer(expected, kind)
+    first = int((wanted != decoded.values).argmax())
+    return f"value {first} is {decoded.values[first]} by the oracle, expected was {wanted[first]}"
+
+
+def _refuse_faulty(root: Path, folder: Path, data: Mapping[str, Any], extra: Mapping[str, bytes]) -> None:
+    for _, message in golden.lint(root, folder, data, extra):
+        raise VectorFault(message)
+
+
+# ---- writing
+
+
+def _temporary(place: Path, data: bytes) -> Path:
+    place.parent.mkdir(parents=True, exist_ok=True)
+    descriptor, name = tempfile.mkstemp(dir=place.parent, prefix=f".{place.name}.")
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+    Path(name).chmod(0o644)
+    return Path(name)
+
+
+def _put(place: Path, data: bytes) -> None:
+    """A new file; one that is there with the same bytes stays, another is never overwritten."""
+    if place.exists():
+        return
+    half = _temporary(place, data)
+    try:
+        os.link(half, place)
+    finally:
+        half.unlink()
+
+
+def _replace(place: Path, data: bytes) -> None:
+    _temporary(place, data).replace(place)

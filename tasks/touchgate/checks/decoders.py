@@ -1,0 +1,103 @@
+"""The interface of a decoder file: what a vectors folder's manifest names, and what decodes its vectors, exactly and on devices.
+
+A decoder file is a Python file that defines `DECODER = Decoder(...)`; docs/vectors.md explains it. It is loaded by path.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
+from typing import TYPE_CHECKING, Any, Protocol
+
+from touchgate.checks.cases import load_file
+from touchgate.golden import VectorFault
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from touchgate.devices import Device, Module
+
+OK = "ok"
+"""The status of a vector that decodes to its end. All others are the family's own words."""
+
+
+class Vector(Protocol):
+    """One thing to decode; what more it holds is the family's own affair."""
+
+    @property
+    def name(self) -> str:
+        """As in the manifest; an altered one says how it was altered."""
+
+    @property
+    def expected(self) -> str | None:
+        """The status it must end with, or None where only agreement is asked for."""
+
+
+class Store(Protocol):
+    """Reads what a manifest's entry names. Both raise `VectorFault`."""
+
+    def file(self, path: str) -> bytes:
+        """A whole file, relative to the family's folder, checked against the manifest's digest."""
+
+    def part(self, reference: Mapping[str, Any]) -> bytes:
+        """A piece of a file, {"file", "offset", "bytes", "sha256"}, checked against its digest."""
+
+
+@dataclass(frozen=True)
+class Decoded:
+    """What came of one vector.
+
+    status: "ok", or how it ended. values: what was decoded before the end, shape (n,), an integer type. facts: more that
+    every leg must agree on.
+    """
+
+    status: str
+    values: NDArray[Any]
+    facts: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of the values, little-endian, in hexadecimal."""
+        little = self.values.astype(self.values.dtype.newbyteorder("<"), copy=False)
+        return hashlib.sha256(little.tobytes()).hexdigest()
+
+
+@dataclass(frozen=True)
+class Leg:
+    """One decoding of many vectors on a device, in the order given. seconds: of the launches, nothing else."""
+
+    decoded: tuple[Decoded, ...]
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Decoder:
+    """How one family is decoded.
+
+    unit: what the values are, in the plural ("symbols"). shapes: names of at least two launch shapes (block sizes, orders).
+    load(entry, store): a manifest's entry as a vector; raises `VectorFault`, KeyError, TypeError or ValueError where it is malformed.
+    oracle(vector): exactly, in plain integers, whatever the bytes are.
+    decode_on(device, module, vectors, shape): with the compiled kernel; one launch decodes them all.
+    hostile(vectors, random): altered vectors (cut, lengthened, flipped bits), with `random` as the only source of chance.
+    """
+
+    unit: str
+    shapes: tuple[str, ...]
+    load: Callable[[Mapping[str, Any], Store], Any]
+    oracle: Callable[[Any], Decoded]
+    decode_on: Callable[[Device, Module, Sequence[Any], str], Leg]
+    hostile: Callable[[Sequence[Any], Random], Iterable[Any]]
+
+
+def load_decoder(path: Path) -> Decoder:
+    """The `DECODER` of a decoder file. Raises `VectorFault`, and whatever the file itself raises."""
+    found = getattr(load_file(path), "DECODER", None)
+    if not isinstance(found, Decoder):
+        what = "defines no DECODER" if found is None else f"defines DECODER as {type(found).__name__}"
+        raise VectorFault(f"{path.name} {what}; wanted is DECODER = Decoder(...), with Decoder from touchgate.checks.decoders")
+    if len(set(found.shapes)) < 2:  # noqa: PLR2004  two of them are compared
+        raise VectorFault(f"{path.name}: shapes = {found.shapes}: wanted are at least two different launch shapes")
+    return found

@@ -1,0 +1,408 @@
+"""Golden vectors: the manifest of a family's folder, and what must be true of it.
+
+`vectors/<family>/manifest.json` names everything in its folder with sizes and SHA-256 digests, where each vector came from,
+and what it must decode to. docs/vectors.md has the format. It is written by `touchgate.adding` alone, so its text is always
+the one that `dumps` gives, and differs from that only where somebody edited it by hand.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+SCHEMA = 1
+FOLDER = "vectors"
+"""Where `check` looks for families, relative to the root."""
+MANIFEST = "manifest.json"
+COMPANIONS = frozenset({MANIFEST, "README.md"})
+"""Files of a family's folder that its manifest need not name."""
+
+NAME = re.compile(r"[a-z0-9][a-z0-9._-]*")
+SHA256 = re.compile(r"[0-9a-f]{64}")
+DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
+
+HEAD_KEYS = ("about", "decoder", "kernel")
+REQUIRED_OF_SOURCE = ("tool", "version", "command", "date", "licence")
+OPTIONAL_OF_SOURCE = ("artifact", "artifact_sha256", "generator", "generator_sha256", "seed", "about")
+
+
+class VectorFault(Exception):
+    """A vector, a manifest, or a file that it names, is not what it should be: one line."""
+
+
+@dataclass(frozen=True, order=True)
+class Problem:
+    """Something that is wrong with a family's folder. file: relative to the root. line: from 1."""
+
+    file: str
+    line: int
+    message: str
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}: {self.message}"
+
+
+@dataclass(frozen=True)
+class Head:
+    """What a manifest says before its lists. decoder, kernel: paths relative to the root."""
+
+    about: str
+    decoder: str
+    kernel: str
+
+
+def digest(data: bytes) -> str:
+    """SHA-256 in hexadecimal."""
+    return hashlib.sha256(data).hexdigest()
+
+
+def dumps(manifest: Mapping[str, Any]) -> str:
+    """The one text of a manifest: keys sorted, and each entry of a list or of `sources` on a line of its own."""
+
+    def flat(value: Any) -> str:
+        return json.dumps(value, sort_keys=True, ensure_ascii=False)
+
+    lines = []
+    for key, value in sorted(manifest.items()):
+        if isinstance(value, list) and value:
+            body = ",\n".join(f"    {flat(item)}" for item in value)
+            lines.append(f"  {flat(key)}: [\n{body}\n  ]")
+        elif key == "sources":
+            body = ",\n".join(f"    {flat(name)}: {flat(item)}" for name, item in sorted(value.items()))
+            lines.append(f"  {flat(key)}: {{\n{body}\n  }}")
+        else:
+            lines.append(f"  {flat(key)}: {flat(value)}")
+    return "{\n" + ",\n".join(lines) + "\n}\n"
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for key, value in pairs:
+        if key in found:
+            raise VectorFault(f"the key {key!r} is there twice")
+        found[key] = value
+    return found
+
+
+def loads(text: str) -> dict[str, Any]:
+    """A manifest's data. Raises `VectorFault`, the line included, for what is not a JSON object or has a key twice."""
+    try:
+        data = json.loads(text, object_pairs_hook=_unique)
+    except json.JSONDecodeError as error:
+        raise VectorFault(f"line {error.lineno}, column {error.colno}: {error.msg}") from error
+    except RecursionError as error:
+        raise VectorFault("is nested too deeply") from error
+    if not isinstance(data, dict):
+        raise VectorFault("is not a JSON object")
+    return data
+
+
+def read_manifest(folder: Path) -> dict[str, Any]:
+    """The data of a folder's manifest. Raises `VectorFault`."""
+    try:
+        return loads((folder / MANIFEST).read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise VectorFault(f"there is no {MANIFEST}") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise VectorFault(f"{MANIFEST} can't be read: {error}") from error
+
+
+def read_head(folder: Path) -> Head:
+    """The small fields of a folder's manifest. Raises `VectorFault`."""
+    data = read_manifest(folder)
+    for key in HEAD_KEYS:
+        if not isinstance(data.get(key), str) or not data[key]:
+            raise VectorFault(f"{MANIFEST} has no {key!r}")
+    return Head(data["about"], data["decoder"], data["kernel"])
+
+
+def line_of(text: str, name: str) -> int:
+    """The line of a manifest's text that holds the vector of this name; 1 where none does."""
+    mark = f'"name": {json.dumps(name)}'
+    for number, line in enumerate(text.splitlines(), 1):
+        if mark in line:
+            return number
+    return 1
+
+
+class Files:
+    """A family's files as its manifest lists them; implements `touchgate.checks.decoders.Store`.
+
+    extra: files that are not in the folder yet, by path.
+    """
+
+    def __init__(self, folder: Path, manifest: Mapping[str, Any], extra: Mapping[str, bytes] | None = None) -> None:
+        self.folder = folder
+        self.extra = dict(extra or {})
+        self._listed = {item["path"]: item for item in manifest["files"]}
+        self._read: dict[str, bytes] = {}
+
+    def file(self, path: str) -> bytes:
+        """A whole file, checked against the manifest. Raises `VectorFault`."""
+        if path not in self._read:
+            self._read[path] = self._checked(path)
+        return self._read[path]
+
+    def _checked(self, path: str) -> bytes:
+        listed = self._listed.get(path)
+        if listed is None:
+            raise VectorFault(f"{path} is not among the manifest's files")
+        if path in self.extra:
+            data = self.extra[path]
+        else:
+            place = self.folder / path
+            if not place.resolve().is_relative_to(self.folder.resolve()):
+                raise VectorFault(f"{path} leads out of the folder")
+            try:
+                data = place.read_bytes()
+            except OSError as error:
+                raise VectorFault(f"{path} can't be read: {error.strerror}") from error
+        if len(data) != listed["bytes"]:
+            raise VectorFault(f"{path} has {len(data)} bytes, the manifest says {listed['bytes']}")
+        if digest(data) != listed["sha256"]:
+            raise VectorFault(f"{path} has SHA-256 {digest(data)}, the manifest says {listed['sha256']}")
+        return data
+
+    def part(self, reference: Mapping[str, Any]) -> bytes:
+        """A piece of a file: {"file", "offset", "bytes", "sha256"}. Raises `VectorFault`."""
+        data = self.file(reference["file"])
+        first, size = reference["offset"], reference["bytes"]
+        if not 0 <= first <= first + size <= len(data):
+            raise VectorFault(f"bytes {first} to {first + size} are not in {reference['file']} ({len(data)} bytes)")
+        piece = data[first : first + size]
+        if digest(piece) != reference["sha256"]:
+            raise VectorFault(f"bytes {first} to {first + size} of {reference['file']} have another SHA-256")
+        return piece
+
+
+# ---- the lint
+
+
+def check(root: Path) -> list[Problem]:
+    """Everything wrong with the families below `vectors/`, sorted. An absent folder has no problems."""
+    top = root / FOLDER
+    if not top.is_dir():
+        return []
+    problems = [
+        Problem(f"{FOLDER}/{entry.name}", 1, "belongs to no family; move it into a family's folder")
+        for entry in top.iterdir()
+        if not entry.is_dir() and entry.name not in COMPANIONS and not entry.name.startswith(".")
+    ]
+    for folder in top.iterdir():
+        if folder.is_dir() and not folder.name.startswith((".", "__")):
+            problems += check_family(root, f"{FOLDER}/{folder.name}")
+    return sorted(problems)
+
+
+def check_family(root: Path, target: str) -> list[Problem]:
+    """Everything wrong with one family's folder (relative to the root), sorted."""
+    folder = root / target
+    file = f"{target}/{MANIFEST}"
+    try:
+        data = read_manifest(folder)
+    except VectorFault as fault:
+        return [Problem(file, 1, str(fault))]
+    text = (folder / MANIFEST).read_text(encoding="utf-8")
+    problems = list(lint(root, folder, data))
+    if not problems and text != dumps(data):
+        problems.append(("", "was edited by hand: its text is not what `doit vectors add` writes"))
+    return sorted(Problem(file, line_of(text, name) if name else 1, message) for name, message in problems)
+
+
+Found = tuple[str, str]
+"""The name of a vector ("" for what is about the whole), and what is wrong."""
+
+
+def lint(root: Path, folder: Path, data: Mapping[str, Any], extra: Mapping[str, bytes] | None = None) -> Iterator[Found]:
+    """What is wrong with a manifest's data. extra: files that are about to be added."""
+    shapes = list(_wrong_shapes(data))
+    yield from shapes
+    if shapes:
+        return
+    yield from _wrong_head(root, folder, data)
+    yield from _wrong_files(folder, data, extra or {})
+    yield from _wrong_sources(folder, data)
+    yield from _wrong_vectors(folder, data, extra or {})
+
+
+def _wrong_shapes(data: Mapping[str, Any]) -> Iterator[Found]:
+    wanted = {"schema": int, "family": str, "count": int, "files": list, "sources": dict, "vectors": list}
+    wanted |= dict.fromkeys(HEAD_KEYS, str)
+    for key, kind in wanted.items():
+        if not isinstance(data.get(key), kind):
+            yield "", f"{key!r} is missing or is not {_article(kind)}"
+    for key in data.keys() - wanted.keys():
+        yield "", f"unknown key {key!r}"
+    for item in _list(data, "files"):
+        known = isinstance(item, dict) and item.keys() == {"path", "bytes", "sha256"}
+        if not known or not isinstance(item["path"], str) or not _is_count(item["bytes"]) or not _is_sha(item["sha256"]):
+            yield "", f"a file is not described by path, bytes and sha256: {json.dumps(item)[:100]}"
+    for item in _list(data, "vectors"):
+        if not isinstance(item, dict) or not isinstance(item.get("name"), str):
+            yield "", f"a vector has no name: {json.dumps(item)[:100]}"
+            continue
+        for key in ("source", "status"):
+            if not isinstance(item.get(key), str):
+                yield item["name"], f"{item['name']}: {key!r} is missing or is not a string"
+        if not _is_sha(item.get("digest")):
+            yield item["name"], f"{item['name']}: 'digest' is not a SHA-256 in lower case"
+        for key, part in _parts(item):
+            if not isinstance(part["file"], str) or not _is_count(part["offset"]) or not _is_count(part["bytes"]):
+                yield item["name"], f"{item['name']}: {key!r} is not file, offset, bytes and sha256"
+
+
+def _wrong_head(root: Path, folder: Path, data: Mapping[str, Any]) -> Iterator[Found]:
+    if data["schema"] != SCHEMA:
+        yield "", f"schema {data['schema']} is not known; this touchgate reads {SCHEMA}"
+    if data["family"] != folder.name:
+        yield "", f"family {data['family']!r} is not the folder's name"
+    for key in ("decoder", "kernel"):
+        if not (root / data[key]).is_file():
+            yield "", f"the {key} {data[key]} does not exist"
+    if data["count"] != len(data["vectors"]):
+        yield "", f"count says {data['count']}, there are {len(data['vectors'])} vectors"
+    if not data["vectors"]:
+        yield "", "there are no vectors"
+
+
+def _wrong_files(folder: Path, data: Mapping[str, Any], extra: Mapping[str, bytes]) -> Iterator[Found]:
+    paths = [item["path"] for item in data["files"]]
+    if paths != sorted(set(paths)):
+        yield "", "files are not sorted, or one is there twice"
+    used = {text for vector in data["vectors"] for text in _strings(vector)}
+    files = Files(folder, data, extra)
+    for path in paths:
+        pure = PurePosixPath(path)
+        if pure.is_absolute() or ".." in pure.parts or str(pure) != path:
+            yield "", f"{path!r} is not a plain path inside the folder"
+            continue
+        try:
+            files.file(path)
+        except VectorFault as fault:
+            yield "", str(fault)
+        if path not in used:
+            yield "", f"no vector uses {path}"
+    generators = {source.get("generator") for source in data["sources"].values() if isinstance(source, dict)}
+    named = set(paths) | generators | COMPANIONS
+    for path in sorted(present(folder)):
+        if path not in named:
+            yield "", f"{path} is in the folder, but the manifest does not name it"
+
+
+def _wrong_sources(folder: Path, data: Mapping[str, Any]) -> Iterator[Found]:
+    used = {vector["source"] for vector in data["vectors"]}
+    for name, source in sorted(data["sources"].items()):
+        if not isinstance(source, dict):
+            yield "", f"source {name!r} is not an object"
+            continue
+        yield from (("", f"source {name!r}: {message}") for message in wrong_source(source))
+        generator = source.get("generator")
+        if isinstance(generator, str) and not (folder / generator).is_file():
+            yield "", f"source {name!r}: its generator {generator} does not exist"
+        if name not in used:
+            yield "", f"no vector comes from the source {name!r}"
+
+
+def wrong_source(source: Mapping[str, Any]) -> Iterator[str]:
+    """What is wrong with the description of where vectors came from."""
+    for key in REQUIRED_OF_SOURCE:
+        if not isinstance(source.get(key), str) or not source[key].strip():
+            yield f"{key!r} is missing"
+    for key in source.keys() - set(REQUIRED_OF_SOURCE) - set(OPTIONAL_OF_SOURCE):
+        yield f"unknown key {key!r}"
+    if isinstance(source.get("date"), str) and not DATE.fullmatch(source["date"]):
+        yield f"date {source['date']!r} is not YYYY-MM-DD"
+    for key in ("artifact", "generator"):
+        if (key in source) != (f"{key}_sha256" in source):
+            yield f"{key!r} and '{key}_sha256' go together"
+        elif key in source and not _is_sha(source[f"{key}_sha256"]):
+            yield f"'{key}_sha256' is not a SHA-256 in lower case"
+
+
+def _wrong_vectors(folder: Path, data: Mapping[str, Any], extra: Mapping[str, bytes]) -> Iterator[Found]:
+    files = Files(folder, data, extra)
+    listed = {item["path"] for item in data["files"]}
+    names = [vector["name"] for vector in data["vectors"]]
+    if names != sorted(names):
+        yield "", "vectors are not sorted by name"
+    contents: dict[str, str] = {}
+    seen: set[str] = set()
+    for vector in data["vectors"]:
+        name = vector["name"]
+        if not NAME.fullmatch(name):
+            yield name, f"{name!r} is no name: wanted are lower-case letters, digits, '.', '_' and '-'"
+        if name in seen:
+            yield name, f"the name {name} is there twice"
+        seen.add(name)
+        if vector["source"] not in data["sources"]:
+            yield name, f"{name}: its source {vector['source']!r} is not among the sources"
+        for key, part in _parts(vector):
+            if part["file"] not in listed:
+                yield name, f"{name}: {key} is in {part['file']}, which is not among the manifest's files"
+                continue
+            try:
+                files.part(part)
+            except VectorFault as fault:
+                yield name, f"{name}: {key}: {fault}"
+        twin = contents.setdefault(_content(vector), name)
+        if twin != name:
+            yield name, f"{name} is the same as {twin}"
+
+
+def _content(vector: Mapping[str, Any]) -> str:
+    """What makes a vector the same as another, wherever its bytes lie."""
+
+    def bare(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {key: bare(item) for key, item in value.items() if "sha256" not in value or key == "sha256"}
+        return value
+
+    kept = {key: bare(value) for key, value in vector.items() if key not in ("name", "about", "source")}
+    return json.dumps(kept, sort_keys=True)
+
+
+def present(folder: Path) -> Iterator[str]:
+    """The files of a family's folder, relative to it, in no order; hidden ones and Python's own caches left out."""
+    for place, folders, files in os.walk(folder):
+        folders[:] = [name for name in folders if not name.startswith((".", "__pycache__"))]
+        for name in files:
+            if not name.startswith("."):
+                yield Path(place, name).relative_to(folder).as_posix()
+
+
+def _parts(vector: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """The pieces of files that a vector's fields name."""
+    wanted = {"file", "offset", "bytes", "sha256"}
+    return ((key, value) for key, value in vector.items() if isinstance(value, dict) and value.keys() == wanted)
+
+
+def _strings(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict | list):
+        for item in value.values() if isinstance(value, dict) else value:
+            yield from _strings(item)
+
+
+def _list(data: Mapping[str, Any], key: str) -> Iterable[Any]:
+    value = data.get(key)
+    return value if isinstance(value, list) else ()
+
+
+def _is_sha(value: Any) -> bool:
+    return isinstance(value, str) and SHA256.fullmatch(value) is not None
+
+
+def _is_count(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+
+
+def _article(kind: type) -> str:
+    return {int: "a number", str: "a string", list: "a list", dict: "an object"}[kind]
+
