@@ -1,0 +1,160 @@
+"""What the kinds that run a program share: the check they stand for, and a child whose output is the check's log."""
+
+from __future__ import annotations
+
+import re
+import signal
+import subprocess
+import sys
+import threading
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING, BinaryIO
+
+from touchgate.checks import CheckSpec, DeclarationFault, check_name
+
+if TYPE_CHECKING:
+    from touchgate.gate.model import CheckDeclaration, Lane
+
+TAIL = 20
+"""Lines of output that a report shows under a failure."""
+LONGEST = 1 << 16
+"""Bytes after which a line is taken as ended."""
+GRACE = 2.0
+"""Seconds that output may still come after the program's end; a process left in the background may hold the pipe."""
+
+FROM_OUTSIDE = frozenset({signal.SIGHUP, signal.SIGINT, signal.SIGKILL, signal.SIGTERM})
+"""Signals that say nothing about the program that they ended."""
+
+
+def program_check(lane: Lane, declaration: CheckDeclaration, about: str) -> CheckSpec:
+    """The check that runs a program: in a lane with a device on the GPU's host, under its lease, else anywhere."""
+    minutes = declaration.options.get("timeout", lane.timeout)
+    if isinstance(minutes, bool) or not isinstance(minutes, (int, float)) or minutes <= 0:
+        raise DeclarationFault(f"`timeout` is a number of minutes above 0, not {minutes!r}")
+    return CheckSpec(
+        name=check_name(lane, declaration),
+        lane=lane.name,
+        kind=declaration.kind,
+        about=about,
+        target=declaration.target,
+        options=declaration.options,
+        places=("host",) if lane.device.kind == "any" else ("gpu",),
+        suites=lane.suites,
+        timeout=float(minutes) * 60,
+        env=lane.env,
+        where=str(declaration.at),
+    )
+
+
+def listed_paths(value: object, key: str) -> tuple[str, ...]:
+    """An option that lists paths below the root: as a list or, for one, a string. Raises `DeclarationFault`."""
+    entries = [value] if isinstance(value, str) else value
+    if not isinstance(entries, (list, tuple)):
+        raise DeclarationFault(f"`{key}` is a list of paths, not {value!r}")
+    for entry in entries:
+        if not isinstance(entry, str) or not entry:
+            raise DeclarationFault(f"`{key}` is a list of paths; {entry!r} is none")
+        path = PurePosixPath(entry)
+        if path.is_absolute() or ".." in path.parts:
+            raise DeclarationFault(f"`{key}`: {entry} is not below the repository's root; write it from there")
+    return tuple(str(PurePosixPath(entry)) for entry in entries)
+
+
+def files_below(root: Path, paths: Sequence[str], pattern: str = "*") -> list[str]:
+    """The files that `paths` stand for: themselves, or for a folder all files below it that match, but hidden ones.
+
+    A path that is missing stays: its absence is a state of its own.
+    """
+    found: list[str] = []
+    for path in paths:
+        if not (root / path).is_dir():
+            found.append(path)
+            continue
+        for file in sorted((root / path).rglob(pattern)):
+            parts = file.relative_to(root).parts
+            hidden = any(part.startswith(".") or part == "__pycache__" for part in parts)
+            if not hidden and file.is_file():
+                found.append("/".join(parts))
+    return found
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a program ended. status: as `subprocess` gives it, negative for a signal. tail: its last lines of output."""
+
+    status: int
+    tail: tuple[str, ...]
+    matched: bool
+
+    @property
+    def signal(self) -> signal.Signals | None:
+        """The signal that ended it, or that a shell says ended its last command (status 128 + n)."""
+        number = -self.status if self.status < 0 else self.status - 128
+        try:
+            return signal.Signals(number)
+        except ValueError:
+            return None
+
+    def words(self) -> str:
+        """Its status or signal for a person."""
+        if self.signal is None:
+            return f"exit status {self.status}"
+        return f"ended by {self.signal.name}" + (f" (exit status {self.status})" if self.status > 0 else "")
+
+
+def run_logged(command: Sequence[str], *, cwd: Path, pass_fds: tuple[int, ...], expect: str | None = None) -> Ended:
+    """Run a program, its output (both streams) into the check's log as it comes, and wait for its end.
+
+    expect: a regular expression that is searched in each line of the output. Raises OSError where it can't be started.
+    """
+    reader = _Reader(re.compile(expect) if expect else None)
+    with subprocess.Popen(
+        command,
+        cwd=cwd,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        pass_fds=pass_fds,
+    ) as process:
+        output = process.stdout
+        if output is None:
+            raise OSError("no pipe to the program")
+        thread = threading.Thread(target=reader.read, args=(output,), daemon=True)
+        thread.start()
+        status = process.wait()
+        thread.join(GRACE)
+        if thread.is_alive():
+            reader.left = True
+            print("touchgate: a process that it left behind holds the output; the rest of it is not kept", flush=True)
+            # Closing the pipe now would wait for the reader; the worker's end does it.
+            process.stdout = None
+    return Ended(status, tuple(reader.tail), reader.matched)
+
+
+class _Reader:
+    """Copies a pipe to the log, line by line, so that memory stays small however much comes."""
+
+    def __init__(self, expected: re.Pattern[str] | None) -> None:
+        self.tail: deque[str] = deque(maxlen=TAIL)
+        self.matched = expected is None
+        self.left = False
+        self._expected = expected
+
+    def read(self, pipe: BinaryIO) -> None:
+        log: BinaryIO | None = sys.stdout.buffer
+        while (line := pipe.readline(LONGEST)) and not self.left:
+            if log is not None:
+                try:
+                    log.write(line)
+                    log.flush()
+                except OSError as error:
+                    # Go on reading: the program would wait for room in the pipe.
+                    log = None
+                    line += f" (here the log ends: {error.strerror})".encode()
+            text = line.decode("utf-8", "replace").rstrip("\r\n")
+            self.tail.append(text)
+            if self._expected is not None and not self.matched:
+                self.matched = self._expected.search(text) is not None

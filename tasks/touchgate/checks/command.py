@@ -1,0 +1,88 @@
+"""The kind `command`: a line for /bin/sh, run in the repository's root; its exit status is the verdict."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from touchgate.checks import CheckSpec, Context, DeclarationFault, Inputs
+from touchgate.checks.child import FROM_OUTSIDE, Ended, files_below, listed_paths, program_check, run_logged
+from touchgate.outcome import Outcome, Verdict
+
+if TYPE_CHECKING:
+    from touchgate.gate.model import CheckDeclaration, Lane
+
+SKIPPED = 77
+"""The status by which Automake's tests, and many since, say: nothing was tested here."""
+NOT_STARTED = {126: "can't be executed", 127: "was not found"}
+"""What the shell answers where a program could not be started."""
+
+
+class CommandKind:
+    """`command: make -C src check`."""
+
+    name = "command"
+    options: Mapping[str, str] = MappingProxyType(
+        {
+            "inputs": "further files or folders whose content decides about reuse, from the repository's root",
+            "expect": "a regular expression that a line of the output must match, else the check failed",
+        }
+    )
+
+    def expand(self, lane: Lane, declaration: CheckDeclaration, root: Path) -> Iterable[CheckSpec]:  # noqa: ARG002
+        """One check. Raises `DeclarationFault`."""
+        if not declaration.target.strip():
+            raise DeclarationFault("`command` is empty; write the line that /bin/sh is to run")
+        if "\0" in declaration.target:
+            raise DeclarationFault("`command` holds a NUL character, which no program can be given")
+        listed_paths(declaration.options.get("inputs", []), "inputs")
+        expect = declaration.options.get("expect")
+        if expect is not None:
+            if not isinstance(expect, str) or not expect:
+                raise DeclarationFault(f"`expect` is a regular expression, not {expect!r}")
+            try:
+                re.compile(expect)
+            except re.error as error:
+                raise DeclarationFault(f"`expect` is no regular expression: {error}") from None
+        first, _, more = declaration.target.strip().partition("\n")
+        yield program_check(lane, declaration, f"{first} ..." if more else first)
+
+    def inputs(self, spec: CheckSpec, root: Path, place: str) -> Inputs:  # noqa: ARG002
+        """The files of `inputs`; the command's own text is in the declaration."""
+        listed = listed_paths(spec.options.get("inputs", []), "inputs")
+        return Inputs(files=tuple(dict.fromkeys(files_below(root, listed))), tools=("sh",))
+
+    def run(self, spec: CheckSpec, context: Context) -> Outcome:
+        """Run it; the output is the log."""
+        expect = spec.options.get("expect")
+        ended = run_logged(
+            ["/bin/sh", "-c", spec.target],
+            cwd=context.root,
+            pass_fds=context.inherited_fds,
+            expect=str(expect) if expect is not None else None,
+        )
+        verdict, reason = judge(ended, None if expect is None else str(expect))
+        shown = verdict not in (Verdict.PASSED, Verdict.UNMEASURED)
+        return Outcome(verdict, reason=reason, detail=ended.tail if shown else (), facts={"status": ended.status})
+
+
+def judge(ended: Ended, expect: str | None) -> tuple[Verdict, str]:
+    """The verdict on a command's end, and the reason."""
+    if ended.status == 0:
+        if ended.matched:
+            return Verdict.PASSED, ""
+        return Verdict.FAILED, f"exit status 0, but no line of its output matches `expect: {expect}`"
+    if ended.status == SKIPPED:
+        said = f": {ended.tail[-1]}" if ended.tail else ""
+        return Verdict.UNMEASURED, f"the command says that it tested nothing (exit status {SKIPPED}){said}"
+    if ended.status in NOT_STARTED:
+        return Verdict.ERROR, f"exit status {ended.status}: a program of the command {NOT_STARTED[ended.status]}"
+    if ended.signal in FROM_OUTSIDE:
+        return Verdict.ERROR, f"{ended.words()}: stopped from outside"
+    return Verdict.FAILED, ended.words()
+
+
+KIND = CommandKind()
