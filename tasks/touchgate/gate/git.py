@@ -61,6 +61,7 @@ _OVERRIDES = (
 )
 _PREFIX = tuple(word for setting in _OVERRIDES for word in ("-c", setting))
 _DIFF = ("--no-renames", "--ignore-submodules=none", "--no-ext-diff", "--no-textconv", "--no-relative")
+_CONVERTING = ("text", "crlf", "eol", "ident", "filter", "working-tree-encoding")
 _ARGUMENT_BYTES = 100_000
 _NO_FLAGS: frozenset[str] = frozenset()
 _FLAGS = {
@@ -316,6 +317,20 @@ class Repository:
             return []
         data = b"".join(os.fsencode(path) + b"\n" for path in paths)
         return self._run("hash-object", "--stdin-paths", stdin=data).decode("ascii").split()
+
+    def converted(self, paths: Sequence[str]) -> set[str]:
+        """Those of the tracked paths whose file may differ from their blob because git converts it on the way.
+
+        Line ends, `ident`, filters and encodings, by every source of attributes that git reads, and by core.autocrlf.
+        """
+        automatic = self._run("config", "--get", "core.autocrlf", allowed=(0, 1)).strip().lower()
+        if automatic not in (b"", b"false", b"no", b"off", b"0"):
+            return set(paths)
+        data = b"".join(os.fsencode(path) + b"\0" for path in paths)
+        fields = self._run("check-attr", "-z", "--stdin", *_CONVERTING, stdin=data).split(b"\0")
+        # (path, attribute, value) each; "unset" is the word for an attribute that is switched off.
+        answers = zip(fields[0::3], fields[2::3], strict=False)
+        return {os.fsdecode(path) for path, value in answers if value not in (b"unspecified", b"unset")}
 
     def _status(self, pathspecs: Sequence[str] | None) -> list[bytes]:
         options = ("--porcelain=v2", "-z", "--untracked-files=all", "--ignored=no", "--no-renames")
