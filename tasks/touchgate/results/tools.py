@@ -1,0 +1,160 @@
+"""Versions of the tools that a result depends on, asked without importing what is heavy."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import platform
+import shlex
+import shutil
+import subprocess
+import sys
+import sysconfig
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+from importlib import metadata, util
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+ABSENT = "absent"
+TIME_LIMIT = 20.0
+"""Seconds for a tool to tell its version."""
+
+RESULT_CODE = ("checks", "devices", "outcome.py", "golden.py")
+"""The parts of the package that can change a check's result, beside its inputs: what `package_digest` is asked for."""
+
+_PACKAGE = Path(__file__).resolve().parent.parent
+_SOURCES = (".py", ".h", ".hpp", ".cuh", ".cu", ".cpp", ".json")
+
+
+def versions(names: Iterable[str], environ: Mapping[str, str] = os.environ) -> dict[str, str]:
+    """Name (out of `KNOWN`) -> version, "absent" where the tool is missing. Raises KeyError for an unknown name.
+
+    Programs are asked at the same time, each at most once a process.
+    """
+    wanted = sorted(set(names))
+    search, compiler = environ.get("PATH", os.defpath), environ.get("CXX", "").strip()
+    asking = {name: _ASK[name] for name in wanted}
+    programs = [name for name in wanted if name in _PROGRAMS]
+    if len(programs) > 1:
+        with ThreadPoolExecutor(len(programs)) as pool:
+            list(pool.map(lambda name: asking[name](search, compiler), programs))
+    return {name: ask(search, compiler) for name, ask in asking.items()}
+
+
+def _python(_search: str, _compiler: str) -> str:
+    abi = sysconfig.get_config_var("SOABI") or sys.implementation.cache_tag
+    return f"{platform.python_implementation()} {platform.python_version()} {abi} {platform.machine()}"
+
+
+def _package(name: str) -> Callable[[str, str], str]:
+    @cache
+    def ask() -> str:
+        try:
+            if util.find_spec(name) is None:
+                return ABSENT
+        except (ImportError, ValueError):
+            return ABSENT
+        try:
+            return metadata.version(name)
+        except metadata.PackageNotFoundError:
+            return "of unknown version"
+
+    return lambda _search, _compiler: ask()
+
+
+@cache
+def _gxx(search: str, compiler: str) -> str:
+    # CXX may hold a launcher or flags ("ccache g++ -m64"), which belong to the answer.
+    try:
+        words = shlex.split(compiler) or ["g++"]
+    except ValueError:
+        return f"CXX can't be read: {compiler}"
+    told = _first_line([*words, "--version"], search)
+    return told if told == ABSENT else " ".join([told, platform.machine(), *words[1:]])
+
+
+@cache
+def _nvcc(search: str, _compiler: str = "") -> str:
+    # The first line names the program; the release and the build stand in the last ones.
+    told = _output(["nvcc", "--version"], search)
+    return told if told == ABSENT else " ".join(told.split("\n")[-2:]).strip()
+
+
+@cache
+def _git(search: str, _compiler: str = "") -> str:
+    return _first_line(["git", "--version"], search)
+
+
+@cache
+def _sh(_search: str, _compiler: str = "") -> str:
+    """/bin/sh: many tell no version, so the program's own bytes are it."""
+    try:
+        program = Path("/bin/sh").resolve(strict=True)
+        return f"{program.name} {hashlib.sha256(program.read_bytes()).hexdigest()[:16]}"
+    except OSError:
+        return ABSENT
+
+
+_ASK: dict[str, Callable[[str, str], str]] = {
+    "python": _python,
+    "numpy": _package("numpy"),
+    "pycuda": _package("pycuda"),
+    "pytest": _package("pytest"),
+    "g++": _gxx,
+    "nvcc": lambda search, _compiler: _nvcc(search),
+    "git": lambda search, _compiler: _git(search),
+    "sh": lambda search, _compiler: _sh(search),
+}
+_PROGRAMS = {"g++", "nvcc", "git"}
+KNOWN = frozenset(_ASK)
+"""The names that `versions` answers."""
+
+
+def _first_line(command: list[str], search: str) -> str:
+    return _output(command, search).partition("\n")[0].strip()
+
+
+def _output(command: list[str], search: str) -> str:
+    program = shutil.which(command[0], path=search)
+    if program is None:
+        return ABSENT
+    try:
+        told = subprocess.run(
+            [program, *command[1:]],
+            capture_output=True,
+            text=True,
+            errors="replace",
+            stdin=subprocess.DEVNULL,
+            timeout=TIME_LIMIT,
+            check=False,
+            env={"PATH": search, "LC_ALL": "C"},
+        )
+    except (OSError, subprocess.TimeoutExpired) as fault:
+        return f"of unknown version ({fault})"
+    if told.returncode != 0:
+        return f"of unknown version (exit {told.returncode})"
+    return told.stdout.strip()
+
+
+@cache
+def _digest(parts: tuple[str, ...], package: Path) -> str:
+    total = hashlib.sha256()
+    for path in sorted({file for part in parts for file in _sources(package / part)}):
+        content = path.read_bytes()
+        total.update(f"{path.relative_to(package).as_posix()}\0{len(content)}\0".encode() + content)
+    return total.hexdigest()
+
+
+def _sources(part: Path) -> Iterable[Path]:
+    if part.is_file():
+        return [part]
+    return [file for file in part.rglob("*") if file.suffix in _SOURCES and file.is_file()]
+
+
+def package_digest(parts: Sequence[str], package: Path = _PACKAGE) -> str:
+    """SHA-256 over the sources (never .pyc) of the named files and folders of the package. What is missing adds none."""
+    return _digest(tuple(sorted(parts)), package)
