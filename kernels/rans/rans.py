@@ -296,9 +296,7 @@ def decode_on(device: Device, module: Module, vectors: Sequence[Vector], shape: 
         seconds = time.perf_counter() - began
         written = buffers[6].read().view(np.int32)
         ended = buffers[7].read().view(np.int32).reshape(-1, 4)
-        kept = all(
-            np.array_equal(buffers[i].read(), arrays[i].reshape(-1).view(np.uint8)) for i in (0, 1, 3, 4, 5)
-        )
+        kept = all(np.array_equal(buffers[i].read(), arrays[i].reshape(-1).view(np.uint8)) for i in (0, 1, 3, 4, 5))
     finally:
         for buffer in buffers:
             buffer.free()
@@ -348,7 +346,9 @@ def hostile(vectors: Sequence[Vector], random: Random) -> Iterator[Vector]:
         short = vector.count <= SHORT
         cuts = range(2, size) if short else sorted({2 + int(random.random() * (size - 2)) for _ in range(2)} - {size})
         for words in cuts if size <= SHORT else (*cuts,)[:2]:
-            yield replace(vector, name=f"{vector.name} cut to {words} words", stream=stream[: words * WORD], expected="truncated")
+            yield replace(
+                vector, name=f"{vector.name} cut to {words} words", stream=stream[: words * WORD], expected="truncated"
+            )
         for cut in (0, WORD, len(stream) - 1, len(stream) - 3):
             name = f"{vector.name} cut to {cut} bytes"
             yield replace(vector, name=name, stream=stream[:cut], expected="bad_length")
@@ -380,6 +380,4 @@ def _miscounted(vector: Vector, random: Random) -> Iterator[Vector]:
         yield replace(vector, name=f"{vector.name} with a row too many", indexes=wrong, expected="bad_table")
 
 
-DECODER = Decoder(
-    unit="symbols", shapes=tuple(SHAPES), load=load, oracle=oracle, decode_on=decode_on, hostile=hostile
-)
+DECODER = Decoder(unit="symbols", shapes=tuple(SHAPES), load=load, oracle=oracle, decode_on=decode_on, hostile=hostile)

@@ -1,0 +1,53 @@
+"""What the check of add and multiply must catch."""
+
+from touchgate.checks.mutants import Mutant
+
+COMBINE = "return narrow<T>(Op::apply(widen(left), widen(right)));"
+TAIL = "scalars<Op>(a, b, out, head + count * kSize, n);"
+
+MUTANTS = (
+    Mutant("zeros", "binary.cu", COMBINE, "return narrow<T>(0.0f);", "mismatch"),
+    Mutant("copied input", "binary.cu", COMBINE, "return left;", "mismatch"),
+    Mutant("last element unwritten", "binary.cu", TAIL, TAIL.replace("n)", "n - 1)"), "unwritten"),
+    Mutant("one element too many", "binary.cu", TAIL, TAIL.replace("n)", "n + 1)"), "damage"),
+    Mutant("grid one block short", "binary.py", "(blocks, 1, 1)", "(max(blocks - 1, 1), 1, 1)", "unwritten"),
+    Mutant(
+        "subnormals flushed",
+        "binary.cu",
+        COMBINE,
+        "const float exact = Op::apply(widen(left), widen(right));\n"
+        "    return narrow<T>(fabsf(exact) < 1.17549435e-38f ? 0.0f : exact);",
+        "mismatch",
+    ),
+    Mutant(
+        "sign of zero lost",
+        "binary.cu",
+        "apply(float left, float right) { return left + right; }",
+        "apply(float left, float right) { return left + right + 0.0f; }",
+        "mismatch",
+    ),
+    Mutant(
+        "bfloat16 truncated",
+        "../common/types.cuh",
+        "return __float2bfloat16_rn(value);",
+        "return __ushort_as_bfloat16(static_cast<unsigned short>(__float_as_uint(value) >> 16));",
+        "mismatch",
+    ),
+    Mutant(
+        "integer addition saturates",
+        "binary.cu",
+        "apply(unsigned left, unsigned right) { return left + right; }",
+        "apply(unsigned left, unsigned right) {\n"
+        "        const long long sum = static_cast<long long>(static_cast<int>(left)) + static_cast<int>(right);\n"
+        "        return static_cast<unsigned>(sum > 2147483647LL ? 2147483647LL : sum);\n"
+        "    }",
+        "mismatch",
+    ),
+    Mutant(
+        "second operand's alignment not asked for head and tail",
+        "binary.cu",
+        "const long long count = (n - head) / kSize;",
+        "const long long count = n / kSize;",
+        "damage",
+    ),
+)
