@@ -8,16 +8,16 @@ nest or expand without measure. Merge keys (`<<`) are carried out.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, NoReturn, Union
+from typing import TYPE_CHECKING, NoReturn
 
 import yaml
 
 from touchgate.gate.model import At
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
     from collections.abc import Sequence as ListOf
 
 _LOADER = getattr(yaml, "CLoader", yaml.SafeLoader)
@@ -118,7 +118,7 @@ class Mapping_:  # noqa: N801 - a plain `Mapping` would hide the one that everyb
     size: int = 1
 
 
-Node = Union[Scalar, Sequence, Mapping_]
+Node = Scalar | Sequence | Mapping_
 
 
 class _Refused(Exception):
@@ -150,8 +150,9 @@ class _Composer:
         self.stack: list[_Open] = []
         self.root: Node | None = None
 
-    def at(self, mark: yaml.Mark) -> At:
-        return At(self.file, mark.line + 1, mark.column + 1)
+    def at(self, event: yaml.Event) -> At:
+        mark = event.start_mark
+        return At(self.file, mark.line + 1, mark.column + 1) if mark else At(self.file, 1, 1)
 
     def refuse(self, at: At, message: str, hint: str | None = None) -> NoReturn:
         raise _Refused(Problem(at, message, hint))
@@ -163,7 +164,7 @@ class _Composer:
             if isinstance(event, yaml.ScalarEvent):
                 self._tag(event, event.implicit[0] or event.implicit[1])
                 plain = event.style in (None, "") and event.tag is None
-                self._finish(Scalar(self.at(event.start_mark), event.value, plain), event.anchor)
+                self._finish(Scalar(self.at(event), event.value, plain), event.anchor)
             elif isinstance(event, yaml.AliasEvent):
                 self._alias(event)
             elif isinstance(event, yaml.CollectionStartEvent):
@@ -174,14 +175,14 @@ class _Composer:
             elif isinstance(event, yaml.DocumentStartEvent):
                 documents += 1
                 if documents > 1:
-                    self.refuse(self.at(event.start_mark), "a second document", "keep one document in a file")
+                    self.refuse(self.at(event), "a second document", "keep one document in a file")
 
     def _tag(self, event: yaml.ScalarEvent | yaml.CollectionStartEvent, implicit: bool) -> None:
         if event.tag is not None and not (implicit and event.tag == "!") and event.tag != "tag:yaml.org,2002:str":
-            self.refuse(self.at(event.start_mark), f"the tag {event.tag!r} has no meaning here", "leave it out")
+            self.refuse(self.at(event), f"the tag {event.tag!r} has no meaning here", "leave it out")
 
     def _begin(self, event: yaml.CollectionStartEvent) -> None:
-        at = self.at(event.start_mark)
+        at = self.at(event)
         if len(self.stack) >= _DEEPEST:
             self.refuse(at, f"lists and mappings are nested more than {_DEEPEST} deep")
         if event.anchor is not None:
@@ -196,7 +197,7 @@ class _Composer:
         self._finish(opened.node, opened.anchor)
 
     def _alias(self, event: yaml.AliasEvent) -> None:
-        at = self.at(event.start_mark)
+        at = self.at(event)
         if event.anchor not in self.anchors:
             self.refuse(at, f"no anchor '&{event.anchor}' stands before this alias")
         node = self.anchors[event.anchor]
@@ -293,7 +294,7 @@ def _syntax(fault: yaml.MarkedYAMLError, file: str, text: str) -> Problem:
 
 
 _EMPTY = frozenset({"", "~", "null", "Null", "NULL"})
-_BOOLEANS = frozenset("y n yes no on off true false".split())
+_BOOLEANS = frozenset({"y", "n", "yes", "no", "on", "off", "true", "false"})
 _INTEGER = re.compile(r"[-+]?(0|[1-9][0-9]*)")
 _DECIMAL = re.compile(r"[-+]?(0|[1-9][0-9]*)\.[0-9]+")
 _DOUBTFUL_NUMBER = re.compile(

@@ -1,4 +1,4 @@
-"""Path patterns in GitHub's dialect, matched in time linear in the path, whatever the pattern.
+r"""Path patterns in GitHub's dialect, matched in time linear in the path, whatever the pattern.
 
     text     stands for
     *        any number of characters but `/`
@@ -7,23 +7,26 @@
     x?       x or nothing         (a `?` with nothing before it is itself)
     x+       x once or more often (so is a `+`)
     [a-z_]   one character out of these; ranges inside a-z, A-Z, 0-9 only
-    \\x       x itself
+    \x       x itself
     !        at the start: takes back what earlier patterns of the list matched
 
-A pattern matches the whole path, case counts, and of a list the last pattern that matches decides. Braces, a leading `/`
-and `./` have no meaning of their own.
+A pattern matches the whole path, case counts, and of a list the last pattern that matches decides. Braces, a leading
+`/` and `./` have no meaning of their own.
 
 Matching is bit-parallel: every place inside every pattern is one bit of an integer, and reading a character is a few
-operations on it (the extended Shift-And method: Navarro and Raffinot, "Flexible Pattern Matching in Strings", chapter 4).
-Nothing backtracks. The integers met so far are kept as states of an automaton, so that most characters cost a look-up.
+operations on it (the extended Shift-And method: Navarro and Raffinot, "Flexible Pattern Matching in Strings", 2002,
+chapter 4). Nothing backtracks. The integers met so far are kept as states of an automaton, so that most characters cost
+a look-up.
 """
 
 from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
 
 _LITERAL_HEAD = re.compile(r"[^*?+\[\\]*")
 # No set of characters that a pattern can spell begins with a bracket.
@@ -167,7 +170,7 @@ def _literal_head(body: str) -> str:
 
 
 class _State(dict[str, "_State"]):
-    """What has been read so far: which places of the patterns are reached. The dict maps a character to the next state."""
+    """What has been read so far: which places of the patterns are reached. Maps a character to the next state."""
 
     __slots__ = ("automaton", "bits", "inert", "outcome")
     __hash__ = object.__hash__  # type: ignore[assignment]
@@ -313,8 +316,8 @@ class _Automaton:
 class _Outcome(NamedTuple):
     """What a path that ends in a state means.
 
-    fires: (list, index) for each list that the path touches. taken_back: (list, index, by) where a pattern matched and a
-    later one took the path back.
+    fires: (list, index) for each list that the path touches. taken_back: (list, index, by) where a pattern matched and
+    a later one took the path back.
     """
 
     fires: tuple[tuple[int, int], ...]
@@ -360,7 +363,7 @@ class PatternList:
         return None
 
     def ignores(self, path: str) -> bool:
-        """Whether the list, read as `paths-ignore:`, ignores the path: some entry holds, `!x` being "does not match x"."""
+        """Whether the list, read as `paths-ignore:`, ignores the path: any entry holds (`!x`: x does not match)."""
         matching = set(self.matching(path))
         return any((index in matching) != self.is_negative(index) for index in range(len(self.texts)))
 
@@ -390,8 +393,8 @@ class _Folder(NamedTuple):
 class Index:
     """Many lists, matched together: the cost grows with the paths and the patterns, not with their product.
 
-    Patterns are grouped by the folder that they literally begin with, each group one automaton. A path meets the groups of
-    the folders above it only, and paths of one folder share the walk down to it.
+    Patterns are grouped by the folder that they literally begin with, each group one automaton. A path meets the groups
+    of the folders above it only, and paths of one folder share the walk down to it.
     """
 
     def __init__(self, lists: Mapping[str, PatternList]) -> None:
@@ -521,7 +524,7 @@ class Index:
 def _common(left: str, right: str) -> int:
     """How many characters both begin with."""
     length = 0
-    for one, other in zip(left, right):
+    for one, other in zip(left, right, strict=False):
         if one != other:
             break
         length += 1
@@ -529,7 +532,7 @@ def _common(left: str, right: str) -> int:
 
 
 def nearest(patterns: PatternList, path: str) -> int | None:
-    """The positive pattern whose literal beginning agrees with the path for longest, the first of equals; None: none does."""
+    """The positive pattern whose literal beginning agrees with the path for longest, the first of equals, or None."""
     found = nearest_of(patterns, (path,))
     return found[1] if found else None
 

@@ -1,0 +1,454 @@
+"""Lane files (tasks/*.yml) to lanes, with every mistake of every file reported at once.
+
+    lanes:
+      gemv:
+        about: matrix-vector products
+        paths: [kernels/gemv/**, "!**/*.md"]
+        needs: [common, {lite: [docs]}]
+        suites: [smoke, performance, full]
+        device: gpu
+        minutes: 30
+        timeout: 60
+        env: [HF_HOME]
+        checks:
+          - kernel: kernels/gemv/gemv.py
+
+`paths` and `checks` must be there. Top-level keys that begin with `x-` are left alone: a place for anchors.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING
+
+from touchgate.gate import located, workflow
+from touchgate.gate.located import DeclarationError, Mapping_, Node, Problem, Scalar, Sequence, did_you_mean
+from touchgate.gate.model import SUITES, At, CheckDeclaration, DeviceWish, Lane, Need, PathPattern
+from touchgate.gate.patterns import list_faults
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Mapping
+
+LANE_KEYS = ("about", "paths", "needs", "suites", "device", "minutes", "timeout", "env", "checks")
+COMMON_CHECK_KEYS = ("name", "timeout")
+OWN_KINDS = ("kernel", "benchmark", "compile", "vectors", "pytest", "command")
+"""Where no kinds are given, a check's kind is the first of its keys that stands here, else its first key."""
+DEFAULT_MINUTES = 30.0
+LONGEST_MINUTES = 7 * 24 * 60
+MOST_DEVICES = 1024
+NAME = r"[A-Za-z0-9][A-Za-z0-9._-]*"
+"""A lane's or check's name: it becomes the name of a doit task."""
+VARIABLE = r"[A-Za-z_][A-Za-z0-9_]*"
+
+
+def read_lanes(
+    sources: Mapping[str, bytes],
+    kinds: Mapping[str, Collection[str]] | None = None,
+    *,
+    read_file: Callable[[str], bytes | None] | None = None,
+    reserved: Collection[str] = (),
+) -> dict[str, Lane]:
+    """All lanes, by name, ordered by file and by their place in it. Raises DeclarationError with every mistake.
+
+    sources: file, relative to the root -> content. kinds: kind of check -> the further keys that it takes; None: any kind
+    with any keys. read_file: the content of another file of the same tree (a workflow), None where there is none.
+    reserved: names that a lane can't have.
+    """
+    reader = _Reader(kinds, read_file or (lambda _: None), frozenset(reserved))
+    for file in sorted(sources):
+        reader.file(file, sources[file])
+    reader.needs()
+    if reader.problems:
+        raise DeclarationError(reader.problems, {**sources, **reader.workflows})
+    return reader.lanes
+
+
+class _Reader:
+    def __init__(
+        self,
+        kinds: Mapping[str, Collection[str]] | None,
+        read_file: Callable[[str], bytes | None],
+        reserved: frozenset[str],
+    ) -> None:
+        self.kinds = kinds
+        self.read_file = read_file
+        self.reserved = reserved
+        self.problems: list[Problem] = []
+        self.lanes: dict[str, Lane] = {}
+        self.names: dict[str, At] = {}
+        """Every name that is declared, also those of lanes with mistakes: their needs are known."""
+        self.wanted: dict[str, tuple[Need, ...]] = {}
+        self.workflows: dict[str, bytes] = {}
+
+    def problem(self, at: At, message: str, hint: str | None = None) -> None:
+        self.problems.append(Problem(at, message, hint))
+
+    # files and lanes
+
+    def file(self, file: str, content: bytes) -> None:
+        document = located.read(content, file)
+        self.problems += document.problems
+        root = document.root
+        if root is None:
+            if not document.problems:
+                self.problem(
+                    At(file, 1, 1), "the file declares nothing", "write `lanes:` with a lane, or remove the file"
+                )
+            return
+        if not isinstance(root, Mapping_):
+            self.problem(root.at, f"a lane file is a mapping with the key 'lanes', not {located.kind_of(root)}")
+            return
+        for name, key in root.keys.items():
+            if name != "lanes" and not name.startswith("x-"):
+                self.problem(
+                    key.at, f"unknown key '{name}' in a lane file", did_you_mean(name, ["lanes"]) or "it takes 'lanes'"
+                )
+        lanes = root.entries.get("lanes")
+        if lanes is None:
+            if not root.keys:
+                self.problem(root.at, "the file declares nothing", "write `lanes:` with a lane, or remove the file")
+            elif not any(did_you_mean(name, ["lanes"]) for name in root.keys):
+                self.problem(root.at, "there is no 'lanes' in this file")
+        elif not isinstance(lanes, Mapping_) or not lanes.entries:
+            self.problem(
+                root.keys["lanes"].at, "'lanes' must be a mapping from names to lanes", "write a lane below it"
+            )
+        else:
+            for name, node in lanes.entries.items():
+                self.lane(lanes.keys[name], node)
+
+    def lane_name(self, key: Scalar) -> bool:
+        """Whether a lane can have this name."""
+        name = located.text(key, "a lane's name", self.problems)
+        if name is None:
+            return False
+        if not re.fullmatch(NAME, name):
+            self.problem(
+                key.at, f"'{name}' can't name a lane", "take letters, digits, '.', '_' and '-', a letter or digit first"
+            )
+        elif name in self.reserved:
+            self.problem(key.at, f"'{name}' can't name a lane: it is a command of doit", "take another name")
+        if name in self.names:
+            self.problem(key.at, f"lane '{name}' is declared twice", f"the first is at {self.names[name]}")
+            return False
+        self.names[name] = key.at
+        return True
+
+    def lane(self, key: Scalar, node: Node) -> None:
+        if not self.lane_name(key):
+            return
+        name = key.text
+        before = len(self.problems)
+        if not isinstance(node, Mapping_) or not node.entries:
+            empty = isinstance(node, Mapping_) or located.is_empty(node)
+            found = "empty" if empty else located.kind_of(node)
+            self.problem(key.at, f"lane '{name}' is {found}", "it takes at least 'paths' and 'checks'")
+            return
+        for entry, place in node.keys.items():
+            if entry not in LANE_KEYS:
+                hint = did_you_mean(entry, LANE_KEYS) or f"a lane takes {_words(LANE_KEYS)}"
+                self.problem(place.at, f"unknown key '{entry}' in lane '{name}'", hint)
+        get = node.entries.get
+        for required in ("paths", "checks"):
+            misspelt = any(did_you_mean(entry, LANE_KEYS) == f"did you mean '{required}'?" for entry in node.keys)
+            if required not in node.entries and not misspelt:
+                self.problem(key.at, f"lane '{name}' has no '{required}'")
+        about = get("about")
+        paths = get("paths")
+        checks = get("checks")
+        needs = get("needs")
+        minutes = self.minutes(get("minutes"), "'minutes'")
+        timeout = self.minutes(get("timeout"), "'timeout'")
+        device = get("device")
+        self.wanted[name] = self.need_list(name, needs) if needs is not None else ()
+        lane = Lane(
+            name=name,
+            about="" if about is None else located.text(about, "'about'", self.problems) or "",
+            paths=() if paths is None else self.paths(node.keys["paths"], paths),
+            needs=self.wanted[name],
+            suites=self.suites(get("suites")),
+            device=DeviceWish() if device is None else self.device(device),
+            minutes=minutes or DEFAULT_MINUTES,
+            timeout=timeout or 2 * (minutes or DEFAULT_MINUTES),
+            env=tuple(text for text, _ in self.texts(get("env"), "'env'", VARIABLE, "the name of a variable")),
+            checks=() if checks is None else self.checks(node.keys["checks"], name, checks),
+            at=key.at,
+        )
+        if len(self.problems) == before:
+            self.lanes[name] = lane
+
+    # small things
+
+    def minutes(self, node: Node | None, what: str) -> float | None:
+        if node is None:
+            return None
+        return located.number(node, f"{what} (minutes)", self.problems, largest=LONGEST_MINUTES)
+
+    def texts(self, node: Node | None, what: str, shape: str, noun: str) -> list[tuple[str, At]]:
+        """A list of different texts of a shape."""
+        if node is None:
+            return []
+        if not isinstance(node, Sequence):
+            self.problem(node.at, f"{what} must be a list, not {located.kind_of(node)}", "write it in [ ]")
+            return []
+        found: dict[str, At] = {}
+        for item in node.items:
+            text = located.text(item, f"an entry of {what}", self.problems)
+            if text is None:
+                continue
+            if not re.fullmatch(shape, text):
+                self.problem(item.at, f"'{text}' in {what} is not {noun}")
+            elif text in found:
+                self.problem(item.at, f"'{text}' stands twice in {what}")
+            else:
+                found[text] = item.at
+        return list(found.items())
+
+    def suites(self, node: Node | None) -> tuple[str, ...]:
+        if node is None:
+            return SUITES
+        if isinstance(node, Sequence) and not node.items:
+            self.problem(node.at, "'suites' is empty", "leave the key out for all of them")
+        chosen = []
+        for suite, at in self.texts(node, "'suites'", ".*", "a suite"):
+            if suite in SUITES:
+                chosen.append(suite)
+            else:
+                self.problem(
+                    at, f"unknown suite '{suite}'", did_you_mean(suite, SUITES) or f"suites are {_words(SUITES)}"
+                )
+        return tuple(suite for suite in SUITES if suite in chosen)
+
+    def device(self, node: Node) -> DeviceWish:
+        shapes = "any, gpu, host, {gpus: 2} or {hosts: 2}"
+        if isinstance(node, Mapping_) and len(node.entries) == 1:
+            ((key, value),) = node.entries.items()
+            if key in ("gpus", "hosts"):
+                count = located.number(value, f"'{key}'", self.problems, largest=MOST_DEVICES, whole=True)
+                return DeviceWish("gpu" if key == "gpus" else "hosts", int(count or 1))
+        elif isinstance(node, Scalar):
+            text = located.text(node, "'device'", self.problems)
+            if text is None or text in ("any", "gpu", "host"):
+                return DeviceWish(text or "any")
+            hint = did_you_mean(text, ["any", "gpu", "host"]) or f"it takes {shapes}"
+            self.problem(node.at, f"unknown device '{text}'", hint)
+            return DeviceWish()
+        self.problem(node.at, f"'device' takes {shapes}")
+        return DeviceWish()
+
+    # paths
+
+    def paths(self, key: Scalar, node: Node) -> tuple[PathPattern, ...]:
+        if isinstance(node, Mapping_):
+            return self.workflow_paths(key, node)
+        if not isinstance(node, Sequence):
+            self.problem(node.at, f"'paths' must be a list of patterns, not {located.kind_of(node)}", "write it in [ ]")
+            return ()
+        if not node.items:
+            self.problem(node.at, "'paths' is empty: nothing would ever touch the lane", "write `**` for every path")
+            return ()
+        found: list[PathPattern] = []
+        for item in node.items:
+            if isinstance(item, Sequence):
+                self.problem(item.at, "a list inside 'paths'", "write its patterns into the list itself")
+                continue
+            text = located.text(item, "a pattern", self.problems)
+            if text is not None:
+                found.append(PathPattern(text, item.at))
+        for index, fault in list_faults([pattern.text for pattern in found]):
+            if index is None:
+                self.problem(node.at, f"'paths': {fault}")
+            else:
+                self.problem(found[index].at, f"pattern '{found[index].text}': {fault}")
+        return tuple(found)
+
+    def workflow_paths(self, key: Scalar, node: Mapping_) -> tuple[PathPattern, ...]:
+        """The patterns of a workflow's own list: that of pull requests, where it has several."""
+        file_node = node.entries.get("workflow")
+        if file_node is None or len(node.entries) > 1:
+            self.problem(node.at, "'paths' is a list of patterns, or {workflow: FILE}")
+            return ()
+        file = located.text(file_node, "'workflow'", self.problems)
+        if file is None:
+            return ()
+        if PurePosixPath(file).is_absolute() or ".." in PurePosixPath(file).parts:
+            self.problem(file_node.at, f"'{file}' is not a path from the repository's root")
+            return ()
+        content = self.read_file(file)
+        if content is None:
+            self.problem(file_node.at, f"there is no workflow {file}")
+            return ()
+        self.workflows[file] = content
+        try:
+            read = workflow.read_paths(content, file)
+            found = workflow.as_patterns(read)
+        except DeclarationError as fault:
+            self.problems += fault.problems
+            return ()
+        self.problems += read.faults
+        return found
+
+    # needs
+
+    def need_list(self, lane: str, node: Node) -> tuple[Need, ...]:
+        """`[a, b]`, `{lite: [c]}`, or a list that holds both."""
+        found: list[Need] = []
+        if not isinstance(node, Sequence | Mapping_):
+            self.problem(node.at, f"'needs' must be a list of lanes, not {located.kind_of(node)}", "write it in [ ]")
+            return ()
+        for part in node.items if isinstance(node, Sequence) else [node]:
+            if not isinstance(part, Mapping_):
+                name = located.text(part, "an entry of 'needs'", self.problems)
+                if name is not None:
+                    found.append(Need(name, None, part.at))
+            elif list(part.entries) != ["lite"]:
+                self.problem(part.at, "'needs' takes names of lanes and {lite: [names]}")
+            else:
+                names = self.texts(part.entries["lite"], "'lite'", ".*", "a lane")
+                found += [Need(name, SUITES[0], at) for name, at in names]
+        seen: set[str] = set()
+        for need in found:
+            if need.lane in seen:
+                self.problem(need.at, f"lane '{lane}' needs '{need.lane}' twice", "keep one")
+            seen.add(need.lane)
+        return tuple(found)
+
+    def needs(self) -> None:
+        """Report needs that no file declares, and lanes that need each other in a circle."""
+        for lane, wanted in self.wanted.items():
+            for need in wanted:
+                if need.lane not in self.names:
+                    hint = did_you_mean(need.lane, [name for name in self.names if name != lane])
+                    self.problem(need.at, f"lane '{lane}' needs '{need.lane}', which no file declares", hint)
+        for circle in _circles({lane: [need.lane for need in wanted] for lane, wanted in self.wanted.items()}):
+            closing = next(need for need in self.wanted[circle[-1]] if need.lane == circle[0])
+            way = " -> ".join([*circle, circle[0]])
+            self.problem(closing.at, f"lanes need each other in a circle: {way}", "take one of these needs out")
+
+    # checks
+
+    def checks(self, key: Scalar, lane: str, node: Node) -> tuple[CheckDeclaration, ...]:
+        if not isinstance(node, Sequence):
+            self.problem(node.at, f"'checks' must be a list, not {located.kind_of(node)}", "begin each check with '- '")
+            return ()
+        if not node.items:
+            self.problem(key.at, f"lane '{lane}' has no checks: touched, it would have nothing to run")
+        found = [check for item in node.items if (check := self.check(lane, item)) is not None]
+        labels: dict[str, At] = {}
+        for check, label in zip(found, check_labels(found), strict=True):
+            if label in labels:
+                message = f"two checks of lane '{lane}' are named '{label}'"
+                self.problem(check.at, message, f"the first is at {labels[label]}; give one a 'name'")
+            labels.setdefault(label, check.at)
+        return tuple(found)
+
+    def check(self, lane: str, node: Node) -> CheckDeclaration | None:
+        if not isinstance(node, Mapping_) or not node.entries:
+            found = "nothing" if isinstance(node, Mapping_) else located.kind_of(node)
+            self.problem(
+                node.at, f"a check of lane '{lane}' must be a mapping such as `command: make test`, not {found}"
+            )
+            return None
+        kind = self.kind(lane, node)
+        if kind is None:
+            return None
+        target = located.text(node.entries[kind], f"the target of '{kind}'", self.problems)
+        options: dict[str, object] = {}
+        allowed = None if self.kinds is None else {*COMMON_CHECK_KEYS, *self.kinds[kind]}
+        for key, value in node.entries.items():
+            if key == kind:
+                continue
+            if allowed is not None and key not in allowed:
+                hint = did_you_mean(key, allowed) or f"it takes {_words(sorted(allowed))}"
+                self.problem(node.keys[key].at, f"unknown key '{key}' in a '{kind}' check of lane '{lane}'", hint)
+            elif key == "name":
+                name = located.text(value, "a check's name", self.problems)
+                if name is not None and not re.fullmatch(NAME, name):
+                    hint = "take letters, digits, '.', '_' and '-', a letter or digit first"
+                    self.problem(value.at, f"'{name}' can't name a check", hint)
+                options[key] = name
+            elif key == "timeout":
+                options[key] = self.minutes(value, "'timeout'")
+            else:
+                options[key] = located.plain_data(value, f"'{key}'", self.problems)
+        return None if target is None else CheckDeclaration(kind, target, options, node.keys[kind].at)
+
+    def kind(self, lane: str, node: Mapping_) -> str | None:
+        """The one key of a check that names its kind."""
+        keys = [key for key in node.entries if key not in COMMON_CHECK_KEYS]
+        if self.kinds is None:
+            known = [key for key in keys if key in OWN_KINDS] or keys[:1]
+        else:
+            known = [key for key in keys if key in self.kinds]
+        if len(known) == 1:
+            return known[0]
+        if known:
+            at = node.keys[known[1]].at
+            self.problem(
+                at, f"a check of lane '{lane}' has two kinds, '{known[0]}' and '{known[1]}'", "write two checks"
+            )
+        elif keys and self.kinds is not None:
+            hint = did_you_mean(keys[0], self.kinds) or f"kinds are {_words(sorted(self.kinds))}"
+            self.problem(node.keys[keys[0]].at, f"unknown kind of check '{keys[0]}' in lane '{lane}'", hint)
+        else:
+            self.problem(
+                node.at, f"a check of lane '{lane}' has no kind", f"kinds are {_words(self.kinds or OWN_KINDS)}"
+            )
+        return None
+
+
+def check_labels(checks: Iterable[CheckDeclaration]) -> list[str]:
+    """What each check of one lane is called behind the lane's name.
+
+    Its `name`; else its kind, with the target's stem (a command: its number) where the lane has several of the kind.
+    """
+    checks = list(checks)
+    unnamed = [check for check in checks if not check.options.get("name")]
+    labels = []
+    for check in checks:
+        twins = [other for other in unnamed if other.kind == check.kind]
+        name = check.options.get("name")
+        if name:
+            labels.append(str(name))
+        elif len(twins) == 1:
+            labels.append(check.kind)
+        elif check.kind == "command":
+            labels.append(f"command:{1 + next(place for place, other in enumerate(twins) if other is check)}")
+        else:
+            labels.append(f"{check.kind}:{PurePosixPath(check.target).stem}")
+    return labels
+
+
+def _words(words: Iterable[str]) -> str:
+    """`a, b and c`."""
+    words = list(words)
+    return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
+
+
+def _circles(edges: Mapping[str, list[str]]) -> list[list[str]]:
+    """Circles such that no lane is left in one once each of these is broken at its last edge.
+
+    A depth-first walk with a stack of its own; each edge that leads back into the walk closes a circle.
+    """
+    done: set[str] = set()
+    circles = []
+    for root in edges:
+        if root in done:
+            continue
+        way = [root]
+        on_way = {root}
+        ahead = [iter(edges[root])]
+        while way:
+            following = next(ahead[-1], None)
+            if following is None:
+                on_way.discard(way[-1])
+                done.add(way.pop())
+                ahead.pop()
+            elif following in on_way:
+                circles.append(way[way.index(following) :])
+            elif following in edges and following not in done:
+                way.append(following)
+                on_way.add(following)
+                ahead.append(iter(edges[following]))
+    return circles

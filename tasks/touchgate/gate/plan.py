@@ -1,0 +1,259 @@
+"""Which lanes run for a change, and why: a function of values."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from touchgate.gate.located import did_you_mean
+from touchgate.gate.model import SUITES, Change, Decision, Lane, LaneDecision, Need, PathPattern, Plan
+from touchgate.gate.patterns import Index, PatternList, nearest_of
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping, Sequence
+
+
+class UnknownName(Exception):
+    """A lane or suite was asked for that is not there: one line for a person."""
+
+
+def runs_in(asked: str, suites: Collection[str]) -> bool:
+    """Whether something that belongs to these suites runs when one is asked for: suites grow from smoke to full."""
+    return any(suite in suites for suite in SUITES[: SUITES.index(asked) + 1])
+
+
+@dataclass(frozen=True)
+class _Touch:
+    """Why a lane is touched. reason: a clause; path, pattern: what fired, here or in a needed lane."""
+
+    reason: str
+    path: str | None
+    pattern: PathPattern | None
+
+
+@dataclass(frozen=True)
+class _Seen:
+    """The touched paths, in the change's order, with git's letters."""
+
+    statuses: Mapping[str, str]
+
+    @classmethod
+    def of(cls, change: Change) -> _Seen:
+        return cls({touched.path: touched.status for touched in change.paths})
+
+    def shown(self, path: str) -> str:
+        return f"{path} ({self.statuses[path]})"
+
+
+def plan(  # noqa: PLR0917
+    head: Mapping[str, Lane],
+    base: Mapping[str, Lane] | None,
+    change: Change,
+    suite: str = "smoke",
+    names: Sequence[str] = (),
+    everything: bool = False,
+    due: str | None = None,
+) -> Plan:
+    """What becomes of every lane of head, and of those that only the base branch's tip declares.
+
+    base: the lanes at the base branch's tip; None: unknown, or the same as head's. names: lanes, or checks as
+    "lane:check": these and no others run. everything: all lanes run because that was asked for. due: a sentence why
+    everything is due. Raises UnknownName.
+
+    A lane is touched by a path that its patterns at head or at the base branch's tip let through, by a change of the file
+    that declares it, and by a touch of a lane that it needs.
+    """
+    if suite not in SUITES:
+        raise UnknownName(f"no suite '{suite}'; suites are {', '.join(SUITES)}")
+    base = base or {}
+    if names:
+        return Plan(change, suite, _named(head, base, suite, names))
+    all_because = "asked for with --all" if everything else change.open_reason or due
+    decisions = (
+        [_decide_all(lane, suite, all_because) for lane in head.values()]
+        if all_because
+        else _decide_by_touch(head, base, change, suite)
+    )
+    gone = {name: lane for name, lane in base.items() if name not in head}
+    if gone:
+        fired = {} if all_because else _touches({}, gone, _Seen.of(change)).touches
+        decisions += [_gone(lane, fired.get(name), suite) for name, lane in gone.items()]
+    return Plan(change, suite, tuple(decisions))
+
+
+# the ways to decide
+
+
+def _named(
+    head: Mapping[str, Lane], base: Mapping[str, Lane], suite: str, names: Sequence[str]
+) -> tuple[LaneDecision, ...]:
+    asked = {name.partition(":")[0] for name in names}
+    for name in sorted(asked):
+        if name not in head:
+            hint = did_you_mean(name, head)
+            raise UnknownName(f"no lane '{name}'" + (f"; {hint}" if hint else ""))
+    found = []
+    for name, lane in {**head, **{name: lane for name, lane in base.items() if name not in head}}.items():
+        if name in asked:
+            found.append(LaneDecision(name, Decision.RUN, "named on the command line", _suite_of(lane, suite)))
+        else:
+            found.append(LaneDecision(name, Decision.SKIP, "not named", suite))
+    return tuple(found)
+
+
+def _suite_of(lane: Lane, asked: str) -> str:
+    """The suite asked for, or the next one up that the lane belongs to: what is named is run."""
+    larger = SUITES[SUITES.index(asked) :]
+    return next((suite for suite in larger if runs_in(suite, lane.suites)), asked)
+
+
+def _outside(lane: Lane, suite: str) -> str:
+    return f"not in the suite {suite}; it belongs to {', '.join(lane.suites)}"
+
+
+def _decide_all(lane: Lane, suite: str, reason: str) -> LaneDecision:
+    if runs_in(suite, lane.suites):
+        return LaneDecision(lane.name, Decision.RUN, reason, suite)
+    return LaneDecision(lane.name, Decision.SKIP, _outside(lane, suite), suite)
+
+
+def _gone(lane: Lane, fired: _Touch | None, suite: str) -> LaneDecision:
+    if fired is None:
+        return LaneDecision(lane.name, Decision.SKIP, "only the base branch's tip declares it", suite)
+    reason = f"{fired.reason}, but head does not declare the lane: merge the base branch to run it"
+    return LaneDecision(lane.name, Decision.SKIP, reason, suite, fired.path, fired.pattern)
+
+
+def _decide_by_touch(
+    head: Mapping[str, Lane], base: Mapping[str, Lane], change: Change, suite: str
+) -> list[LaneDecision]:
+    seen = _Seen.of(change)
+    direct = _touches(head, base, seen)
+    whole, lite = _spread(direct.touches, _needs(head, base))
+    ordered = sorted(seen.statuses)
+    found = []
+    for name, lane in head.items():
+        touch = whole.get(name) or lite.get(name)
+        effective = suite if name in whole else SUITES[0]
+        if touch is None:
+            found.append(_untouched(lane, suite, ordered, seen, direct.taken_back.get(name)))
+        elif runs_in(effective, lane.suites):
+            found.append(LaneDecision(name, Decision.RUN, touch.reason, effective, touch.path, touch.pattern))
+        else:
+            reason = f"{_outside(lane, effective)} (touched: {touch.reason})"
+            found.append(LaneDecision(name, Decision.SKIP, reason, effective, touch.path, touch.pattern))
+    return found
+
+
+def _untouched(
+    lane: Lane, suite: str, ordered: Sequence[str], seen: _Seen, taken_back: tuple[str, int, int] | None
+) -> LaneDecision:
+    """A skip with its proof: how many paths were looked at, and what came nearest."""
+    if not ordered:
+        return LaneDecision(lane.name, Decision.SKIP, "no path is touched", suite)
+    many = len(ordered) > 1
+    reason = f"none of {len(ordered)} touched paths matches" if many else "the one touched path does not match"
+    if taken_back:
+        path, index, by = taken_back
+        pattern, against = lane.paths[index], lane.paths[by]
+        reason += (
+            f"; {seen.shown(path)} matches {pattern.text} ({pattern.at})"
+            f" but {against.text} ({against.at}) takes it back"
+        )
+        return LaneDecision(lane.name, Decision.SKIP, reason, suite, path, against)
+    near = nearest_of(_list(lane), ordered)
+    if near is None:
+        return LaneDecision(lane.name, Decision.SKIP, reason, suite)
+    path, index = near
+    pattern = lane.paths[index]
+    reason += f"; nearest: {pattern.text} ({pattern.at})"
+    return LaneDecision(lane.name, Decision.SKIP, reason, suite, path, pattern)
+
+
+# touches
+
+
+def _list(lane: Lane) -> PatternList:
+    return PatternList([pattern.text for pattern in lane.paths])
+
+
+def _lists(lanes: Mapping[str, Lane]) -> dict[str, PatternList]:
+    return {name: _list(lane) for name, lane in lanes.items()}
+
+
+@dataclass(frozen=True)
+class _Direct:
+    """The lanes that paths touch, and those of head whose patterns matched a path and took it back."""
+
+    touches: Mapping[str, _Touch]
+    taken_back: Mapping[str, tuple[str, int, int]]
+
+
+def _touches(head: Mapping[str, Lane], base: Mapping[str, Lane], seen: _Seen) -> _Direct:
+    """What touches lanes directly: head's patterns, the base tip's, or a change of the file that declares them."""
+    look = Index(_lists(head)).look(seen.statuses)
+    found = {name: _matched(head[name], index, path, seen) for name, (path, index) in look.touched.items()}
+    # Most lanes are the same on both sides: these need no second look.
+    differing = {
+        name: lane
+        for name, lane in base.items()
+        if name not in found and (name not in head or _list(head[name]).texts != _list(lane).texts)
+    }
+    for name, (path, index) in Index(_lists(differing)).touched(seen.statuses).items():
+        found[name] = _matched(base[name], index, path, seen, " of the base branch's tip")
+    for name, lane in (*head.items(), *base.items()):
+        if name in found:
+            continue
+        declared_in = [lane.at.file, *(pattern.at.file for pattern in lane.paths)]
+        file = next((file for file in declared_in if file in seen.statuses), None)
+        if file is not None:
+            found[name] = _Touch(f"{seen.shown(file)} declares the lane at {lane.at}", file, None)
+    return _Direct(found, look.taken_back)
+
+
+def _matched(lane: Lane, index: int, path: str, seen: _Seen, which: str = "") -> _Touch:
+    pattern = lane.paths[index]
+    return _Touch(f"{seen.shown(path)} matches {pattern.text} at {pattern.at}{which}", path, pattern)
+
+
+def _needs(head: Mapping[str, Lane], base: Mapping[str, Lane]) -> dict[str, list[tuple[str, Need]]]:
+    """Needed lane -> the lanes that need it, at head or at the base branch's tip."""
+    found: dict[str, list[tuple[str, Need]]] = {}
+    for lanes in (head, base):
+        for name, lane in lanes.items():
+            for need in lane.needs:
+                found.setdefault(need.lane, []).append((name, need))
+    return found
+
+
+def _spread(
+    direct: Mapping[str, _Touch], needed_by: Mapping[str, Sequence[tuple[str, Need]]]
+) -> tuple[dict[str, _Touch], dict[str, _Touch]]:
+    """The lanes touched with the whole suite asked for, and those touched for smoke only: breadth first along needs.
+
+    Each lane is reached by a shortest way, so its reason names the fewest lanes between it and the path.
+    """
+    whole = dict(direct)
+    lite: dict[str, _Touch] = {}
+    ahead = deque(whole)
+    while ahead:
+        needed = ahead.popleft()
+        for name, need in needed_by.get(needed, ()):
+            if need.suite is None and name not in whole:
+                whole[name] = _through(need, whole[needed], "")
+                ahead.append(name)
+    ahead = deque(whole)
+    while ahead:
+        needed = ahead.popleft()
+        touch = whole.get(needed) or lite[needed]
+        for name, need in needed_by.get(needed, ()):
+            if name not in whole and name not in lite:
+                lite[name] = _through(need, touch, " for smoke only" if need.suite else "")
+                ahead.append(name)
+    return whole, lite
+
+
+def _through(need: Need, touch: _Touch, limit: str) -> _Touch:
+    joint = ", which " if touch.reason.startswith("needs ") else ": "
+    return _Touch(f"needs {need.lane}{limit} ({need.at}){joint}{touch.reason}", touch.path, touch.pattern)
