@@ -25,7 +25,8 @@ FETCH_CURE = "fetch the whole history (`fetch-depth: 0` in CI, or `git fetch --u
 class Judged:
     """A change, and what follows from where it came from.
 
-    due: why everything is due, or None. base_tip: the base branch's tip, whose patterns count beside head's, or None. default_branch: its name, with default_branch_from in words; None and "" where unknown.
+    due: why everything is due, or None. base_tip: the base branch's tip, whose patterns count beside head's, or None.
+    default_branch: its name, with default_branch_from in words; None and "" where unknown.
     """
 
     change: Change
@@ -267,8 +268,8 @@ def _touched(repo: Repository, merge_bases: Iterable[str], head: _Side) -> tuple
     ]
     if head.worktree:
         lists.append(with_nested(repo, repo.uncommitted(), worktree=True))
-    if len(lists) == 1:
-        return tuple(lists[0])
+    if len(lists) == 1 and not head.worktree:
+        return tuple(lists[0])  # as git sorted them
     by_path = {touched.path: touched for one in lists for touched in one}
     return tuple(by_path[path] for path in sorted(by_path))
 

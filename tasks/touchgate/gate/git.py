@@ -196,9 +196,9 @@ class Repository:
             return None
         return _parse_tree(answer[2], len(answer[0]) // 2)
 
-    def blobs(self, ids: Sequence[str]) -> list[bytes | None]:
-        """The contents of blobs by id, None for one that is not here."""
-        return [answer[2] if answer and answer[1] == b"blob" else None for answer in self._read(ids)]
+    def blobs(self, ids: Sequence[str], limit: int | None = None) -> list[bytes | None]:
+        """The contents of blobs by id, None for one that is not here. Of a larger one, limit + 1 bytes."""
+        return [answer[2] if answer and answer[1] == b"blob" else None for answer in self._read(ids, limit)]
 
     def file(self, commit: str, path: str) -> bytes | None:
         """The content of the file (or the target of the symbolic link) `path` in a commit, or None."""
@@ -206,13 +206,13 @@ class Repository:
             return None
         return self.blobs([f"{commit}:{path}"])[0]
 
-    def _read(self, requests: Sequence[str]) -> list[tuple[str, bytes, bytes] | None]:
+    def _read(self, requests: Sequence[str], limit: int | None = None) -> list[tuple[str, bytes, bytes] | None]:
         if not requests:
             return []
         if self._objects is None:
             self._objects = _ObjectReader(self._command("cat-file", "--batch"), self.environ, self.root)
         try:
-            return [self._objects.read(os.fsencode(request)) for request in requests]
+            return [self._objects.read(os.fsencode(request), limit) for request in requests]
         except GitFault:
             self.close()
             raise
@@ -393,8 +393,8 @@ class _ObjectReader:
         except OSError as error:
             _raise_missing(error)
 
-    def read(self, request: bytes) -> tuple[str, bytes, bytes] | None:
-        """(id, type, content) of what the request names, or None."""
+    def read(self, request: bytes, limit: int | None = None) -> tuple[str, bytes, bytes] | None:
+        """(id, type, content) of what the request names, or None. limit: keep no more than its first limit + 1 bytes."""
         assert self._process.stdin  # noqa: S101 (opened as a pipe)
         try:
             self._process.stdin.write(request + b"\n")
@@ -408,15 +408,17 @@ class _ObjectReader:
             # "<request> missing", or "ambiguous": no object in either case.
             return None
         size = int(match[3])
+        kept = size if limit is None else min(size, limit + 1)
         pieces, have = [self._pending], len(self._pending)
         while have <= size:
             self._pending = b""
             self._more()
-            pieces.append(self._pending)
+            if have <= kept:
+                pieces.append(self._pending)
             have += len(self._pending)
-        data = b"".join(pieces)
-        self._pending = data[size + 1 :]
-        return match[1].decode("ascii"), match[2], data[:size]
+        # What lies beyond the object's last newline is nothing: the next request is not written yet.
+        self._pending = b""
+        return match[1].decode("ascii"), match[2], b"".join(pieces)[:kept]
 
     def close(self) -> None:
         """End the process and wait for it."""
