@@ -23,22 +23,17 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
 from touchgate.gate import located, workflow
-from touchgate.gate.located import DeclarationError, Mapping_, Node, Problem, Scalar, Sequence, did_you_mean
-from touchgate.gate.model import SUITES, At, CheckDeclaration, DeviceWish, Lane, Need, PathPattern
+from touchgate.gate.check_declarations import LONGEST_MINUTES, NAME, NAME_CURE, CheckReader
+from touchgate.gate.located import DeclarationError, Mapping_, Node, Problem, Scalar, Sequence, did_you_mean, words
+from touchgate.gate.model import SUITES, At, DeviceWish, Lane, Need, PathPattern
 from touchgate.gate.patterns import list_faults
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping
+    from collections.abc import Callable, Collection, Mapping
 
 LANE_KEYS = ("about", "paths", "needs", "suites", "device", "minutes", "timeout", "env", "checks")
-COMMON_CHECK_KEYS = ("name", "timeout")
-OWN_KINDS = ("kernel", "benchmark", "compile", "vectors", "pytest", "command")
-"""Where no kinds are given, a check's kind is the first of its keys that stands here, else its first key."""
 DEFAULT_MINUTES = 30.0
-LONGEST_MINUTES = 7 * 24 * 60
 MOST_DEVICES = 1024
-NAME = r"[A-Za-z0-9][A-Za-z0-9._-]*"
-"""A lane's or check's name: it becomes the name of a doit task."""
 VARIABLE = r"[A-Za-z_][A-Za-z0-9_]*"
 
 
@@ -51,8 +46,8 @@ def read_lanes(
 ) -> dict[str, Lane]:
     """All lanes, by name, ordered by file and by their place in it. Raises DeclarationError with every mistake.
 
-    sources: file, relative to the root -> content. kinds: kind of check -> the further keys that it takes; None: any kind
-    with any keys. read_file: the content of another file of the same tree (a workflow), None where there is none.
+    sources: file, relative to the root -> content. kinds: kind of check -> the further keys that it takes; None: any
+    kind with any keys. read_file: the content of another file of the same tree (a workflow), None where there is none.
     reserved: names that a lane can't have.
     """
     reader = _Reader(kinds, read_file or (lambda _: None), frozenset(reserved))
@@ -71,10 +66,10 @@ class _Reader:
         read_file: Callable[[str], bytes | None],
         reserved: frozenset[str],
     ) -> None:
-        self.kinds = kinds
         self.read_file = read_file
         self.reserved = reserved
         self.problems: list[Problem] = []
+        self.checks = CheckReader(kinds, self.problems)
         self.lanes: dict[str, Lane] = {}
         self.names: dict[str, At] = {}
         """Every name that is declared, also those of lanes with mistakes: their needs are known."""
@@ -101,32 +96,27 @@ class _Reader:
             return
         for name, key in root.keys.items():
             if name != "lanes" and not name.startswith("x-"):
-                self.problem(
-                    key.at, f"unknown key '{name}' in a lane file", did_you_mean(name, ["lanes"]) or "it takes 'lanes'"
-                )
-        lanes = root.entries.get("lanes")
-        if lanes is None:
-            if not root.keys:
-                self.problem(root.at, "the file declares nothing", "write `lanes:` with a lane, or remove the file")
-            elif not any(did_you_mean(name, ["lanes"]) for name in root.keys):
-                self.problem(root.at, "there is no 'lanes' in this file")
-        elif not isinstance(lanes, Mapping_) or not lanes.entries:
-            self.problem(
-                root.keys["lanes"].at, "'lanes' must be a mapping from names to lanes", "write a lane below it"
-            )
-        else:
-            for name, node in lanes.entries.items():
-                self.lane(lanes.keys[name], node)
+                hint = did_you_mean(name, ["lanes"]) or "it takes 'lanes'"
+                self.problem(key.at, f"unknown key '{name}' in a lane file", hint)
+        if "lanes" in root.keys:
+            self.lane_mapping(root.keys["lanes"], root.entries["lanes"])
+        elif not any(did_you_mean(name, ["lanes"]) for name in root.keys):
+            self.problem(root.at, "there is no 'lanes' in this file", "write `lanes:` with a lane, or remove the file")
+
+    def lane_mapping(self, key: Scalar, lanes: Node) -> None:
+        if not isinstance(lanes, Mapping_) or not lanes.entries:
+            self.problem(key.at, "'lanes' must be a mapping from names to lanes", "write a lane below it")
+            return
+        for name, node in lanes.entries.items():
+            self.lane(lanes.keys[name], node)
 
     def lane_name(self, key: Scalar) -> bool:
-        """Whether a lane can have this name."""
+        """Whether the lane is the first of a name that can be spelt; mistakes in the name are noted."""
         name = located.text(key, "a lane's name", self.problems)
         if name is None:
             return False
         if not re.fullmatch(NAME, name):
-            self.problem(
-                key.at, f"'{name}' can't name a lane", "take letters, digits, '.', '_' and '-', a letter or digit first"
-            )
+            self.problem(key.at, f"'{name}' can't name a lane", NAME_CURE)
         elif name in self.reserved:
             self.problem(key.at, f"'{name}' can't name a lane: it is a command of doit", "take another name")
         if name in self.names:
@@ -136,10 +126,8 @@ class _Reader:
         return True
 
     def lane(self, key: Scalar, node: Node) -> None:
-        if not self.lane_name(key):
-            return
         name = key.text
-        before = len(self.problems)
+        is_first = self.lane_name(key)
         if not isinstance(node, Mapping_) or not node.entries:
             empty = isinstance(node, Mapping_) or located.is_empty(node)
             found = "empty" if empty else located.kind_of(node)
@@ -147,7 +135,7 @@ class _Reader:
             return
         for entry, place in node.keys.items():
             if entry not in LANE_KEYS:
-                hint = did_you_mean(entry, LANE_KEYS) or f"a lane takes {_words(LANE_KEYS)}"
+                hint = did_you_mean(entry, LANE_KEYS) or f"a lane takes {words(LANE_KEYS)}"
                 self.problem(place.at, f"unknown key '{entry}' in lane '{name}'", hint)
         get = node.entries.get
         for required in ("paths", "checks"):
@@ -161,21 +149,24 @@ class _Reader:
         minutes = self.minutes(get("minutes"), "'minutes'")
         timeout = self.minutes(get("timeout"), "'timeout'")
         device = get("device")
-        self.wanted[name] = self.need_list(name, needs) if needs is not None else ()
+        wanted = self.need_list(name, needs) if needs is not None else ()
+        if is_first:
+            self.wanted[name] = wanted
         lane = Lane(
             name=name,
             about="" if about is None else located.text(about, "'about'", self.problems) or "",
-            paths=() if paths is None else self.paths(node.keys["paths"], paths),
-            needs=self.wanted[name],
+            paths=() if paths is None else self.paths(paths),
+            needs=wanted,
             suites=self.suites(get("suites")),
             device=DeviceWish() if device is None else self.device(device),
             minutes=minutes or DEFAULT_MINUTES,
             timeout=timeout or 2 * (minutes or DEFAULT_MINUTES),
             env=tuple(text for text, _ in self.texts(get("env"), "'env'", VARIABLE, "the name of a variable")),
-            checks=() if checks is None else self.checks(node.keys["checks"], name, checks),
+            checks=() if checks is None else self.checks.read(node.keys["checks"], name, checks),
             at=key.at,
         )
-        if len(self.problems) == before:
+        if is_first:
+            # With any mistake anywhere no lane is handed out.
             self.lanes[name] = lane
 
     # small things
@@ -216,7 +207,7 @@ class _Reader:
                 chosen.append(suite)
             else:
                 self.problem(
-                    at, f"unknown suite '{suite}'", did_you_mean(suite, SUITES) or f"suites are {_words(SUITES)}"
+                    at, f"unknown suite '{suite}'", did_you_mean(suite, SUITES) or f"suites are {words(SUITES)}"
                 )
         return tuple(suite for suite in SUITES if suite in chosen)
 
@@ -239,9 +230,9 @@ class _Reader:
 
     # paths
 
-    def paths(self, key: Scalar, node: Node) -> tuple[PathPattern, ...]:
+    def paths(self, node: Node) -> tuple[PathPattern, ...]:
         if isinstance(node, Mapping_):
-            return self.workflow_paths(key, node)
+            return self.workflow_paths(node)
         if not isinstance(node, Sequence):
             self.problem(node.at, f"'paths' must be a list of patterns, not {located.kind_of(node)}", "write it in [ ]")
             return ()
@@ -263,7 +254,7 @@ class _Reader:
                 self.problem(found[index].at, f"pattern '{found[index].text}': {fault}")
         return tuple(found)
 
-    def workflow_paths(self, key: Scalar, node: Mapping_) -> tuple[PathPattern, ...]:
+    def workflow_paths(self, node: Mapping_) -> tuple[PathPattern, ...]:
         """The patterns of a workflow's own list: that of pull requests, where it has several."""
         file_node = node.entries.get("workflow")
         if file_node is None or len(node.entries) > 1:
@@ -325,105 +316,6 @@ class _Reader:
             closing = next(need for need in self.wanted[circle[-1]] if need.lane == circle[0])
             way = " -> ".join([*circle, circle[0]])
             self.problem(closing.at, f"lanes need each other in a circle: {way}", "take one of these needs out")
-
-    # checks
-
-    def checks(self, key: Scalar, lane: str, node: Node) -> tuple[CheckDeclaration, ...]:
-        if not isinstance(node, Sequence):
-            self.problem(node.at, f"'checks' must be a list, not {located.kind_of(node)}", "begin each check with '- '")
-            return ()
-        if not node.items:
-            self.problem(key.at, f"lane '{lane}' has no checks: touched, it would have nothing to run")
-        found = [check for item in node.items if (check := self.check(lane, item)) is not None]
-        labels: dict[str, At] = {}
-        for check, label in zip(found, check_labels(found), strict=True):
-            if label in labels:
-                message = f"two checks of lane '{lane}' are named '{label}'"
-                self.problem(check.at, message, f"the first is at {labels[label]}; give one a 'name'")
-            labels.setdefault(label, check.at)
-        return tuple(found)
-
-    def check(self, lane: str, node: Node) -> CheckDeclaration | None:
-        if not isinstance(node, Mapping_) or not node.entries:
-            found = "nothing" if isinstance(node, Mapping_) else located.kind_of(node)
-            self.problem(
-                node.at, f"a check of lane '{lane}' must be a mapping such as `command: make test`, not {found}"
-            )
-            return None
-        kind = self.kind(lane, node)
-        if kind is None:
-            return None
-        target = located.text(node.entries[kind], f"the target of '{kind}'", self.problems)
-        options: dict[str, object] = {}
-        allowed = None if self.kinds is None else {*COMMON_CHECK_KEYS, *self.kinds[kind]}
-        for key, value in node.entries.items():
-            if key == kind:
-                continue
-            if allowed is not None and key not in allowed:
-                hint = did_you_mean(key, allowed) or f"it takes {_words(sorted(allowed))}"
-                self.problem(node.keys[key].at, f"unknown key '{key}' in a '{kind}' check of lane '{lane}'", hint)
-            elif key == "name":
-                name = located.text(value, "a check's name", self.problems)
-                if name is not None and not re.fullmatch(NAME, name):
-                    hint = "take letters, digits, '.', '_' and '-', a letter or digit first"
-                    self.problem(value.at, f"'{name}' can't name a check", hint)
-                options[key] = name
-            elif key == "timeout":
-                options[key] = self.minutes(value, "'timeout'")
-            else:
-                options[key] = located.plain_data(value, f"'{key}'", self.problems)
-        return None if target is None else CheckDeclaration(kind, target, options, node.keys[kind].at)
-
-    def kind(self, lane: str, node: Mapping_) -> str | None:
-        """The one key of a check that names its kind."""
-        keys = [key for key in node.entries if key not in COMMON_CHECK_KEYS]
-        if self.kinds is None:
-            known = [key for key in keys if key in OWN_KINDS] or keys[:1]
-        else:
-            known = [key for key in keys if key in self.kinds]
-        if len(known) == 1:
-            return known[0]
-        if known:
-            at = node.keys[known[1]].at
-            self.problem(
-                at, f"a check of lane '{lane}' has two kinds, '{known[0]}' and '{known[1]}'", "write two checks"
-            )
-        elif keys and self.kinds is not None:
-            hint = did_you_mean(keys[0], self.kinds) or f"kinds are {_words(sorted(self.kinds))}"
-            self.problem(node.keys[keys[0]].at, f"unknown kind of check '{keys[0]}' in lane '{lane}'", hint)
-        else:
-            self.problem(
-                node.at, f"a check of lane '{lane}' has no kind", f"kinds are {_words(self.kinds or OWN_KINDS)}"
-            )
-        return None
-
-
-def check_labels(checks: Iterable[CheckDeclaration]) -> list[str]:
-    """What each check of one lane is called behind the lane's name.
-
-    Its `name`; else its kind, with the target's stem (a command: its number) where the lane has several of the kind.
-    """
-    checks = list(checks)
-    unnamed = [check for check in checks if not check.options.get("name")]
-    labels = []
-    for check in checks:
-        twins = [other for other in unnamed if other.kind == check.kind]
-        name = check.options.get("name")
-        if name:
-            labels.append(str(name))
-        elif len(twins) == 1:
-            labels.append(check.kind)
-        elif check.kind == "command":
-            labels.append(f"command:{1 + next(place for place, other in enumerate(twins) if other is check)}")
-        else:
-            labels.append(f"{check.kind}:{PurePosixPath(check.target).stem}")
-    return labels
-
-
-def _words(words: Iterable[str]) -> str:
-    """`a, b and c`."""
-    words = list(words)
-    return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
 
 
 def _circles(edges: Mapping[str, list[str]]) -> list[list[str]]:

@@ -357,7 +357,7 @@ def number(node: Node, what: str, problems: list[Problem], *, largest: float, wh
     return value
 
 
-def plain_data(node: Node, what: str, problems: list[Problem]) -> object:
+def plain_data(node: Node, what: str, problems: list[Problem]) -> object:  # noqa: PLR0911 - one a kind of value
     """The node as str, int, float, bool, list or dict. What YAML 1.1 and 1.2 read differently is a problem."""
     if isinstance(node, Sequence):
         return [plain_data(item, what, problems) for item in node.items]
@@ -388,3 +388,9 @@ def kind_of(node: Node) -> str:
         return "a mapping"
     taken_for = looks_like(node)
     return taken_for or "text"
+
+
+def words(several: Iterable[str]) -> str:
+    """`a, b and c`."""
+    *most, last = several
+    return f"{', '.join(most)} and {last}" if most else last

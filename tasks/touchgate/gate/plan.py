@@ -61,8 +61,8 @@ def plan(  # noqa: PLR0917
     "lane:check": these and no others run. everything: all lanes run because that was asked for. due: a sentence why
     everything is due. Raises UnknownName.
 
-    A lane is touched by a path that its patterns at head or at the base branch's tip let through, by a change of the file
-    that declares it, and by a touch of a lane that it needs.
+    A lane is touched by a path that its patterns at head or at the base branch's tip let through, by a change of the
+    file that declares it, and by a touch of a lane that it needs.
     """
     if suite not in SUITES:
         raise UnknownName(f"no suite '{suite}'; suites are {', '.join(SUITES)}")

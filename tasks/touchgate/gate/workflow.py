@@ -52,8 +52,8 @@ class EventPaths:
 class WorkflowPaths:
     """What a workflow says about paths.
 
-    events: those of `FILTERED_EVENTS` that it names. others: the further ones. faults: patterns that can be read but never
-    match, or can't be meant.
+    events: those of `FILTERED_EVENTS` that it names. others: the further ones. faults: patterns that can be read but
+    never match, or can't be meant.
     """
 
     file: str
@@ -205,8 +205,8 @@ def _difference(events: Mapping[str, EventPaths], used: str) -> str:
 def decide(workflow_paths: WorkflowPaths, event: str | None, touched: ListOf[str]) -> Answer:
     """Whether a change of the touched paths runs the workflow, and why.
 
-    `paths-ignore` with `!` means different things to different engines: there a path counts as ignored only where the two
-    readings (any entry holds; the last match decides) agree.
+    `paths-ignore` with `!` means different things to different engines: there a path counts as ignored only where the
+    two readings (any entry holds; the last match decides) agree.
     """
     lists = choose(workflow_paths, event).lists
     if lists is None or not lists.is_filtered:
