@@ -9,14 +9,17 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from touchgate.gate import forge
 from touchgate.gate.forge import Event, Rule
 from touchgate.gate.git import Commit, GitFault, Repository
 from touchgate.gate.model import Change, TouchedPath
 from touchgate.gate.nested import with_nested
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
 FETCH_CURE = "fetch the whole history (`fetch-depth: 0` in CI, or `git fetch --unshallow`)"
 

@@ -13,10 +13,12 @@ import re
 import select
 import subprocess
 import time
-from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
-from typing import NamedTuple, NoReturn
+from typing import TYPE_CHECKING, NamedTuple, NoReturn
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+    from types import TracebackType
 
 TIME_LIMIT = 300.0
 """Seconds after which a silent git process is given up: a lazy fetch from a hung remote must not hang the gate."""

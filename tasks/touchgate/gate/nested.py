@@ -7,11 +7,14 @@ not, the path with a slash at its end stands for anything below.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 from touchgate.gate.git import GITLINK, Difference, GitFault, Repository, find_root
 from touchgate.gate.model import TouchedPath
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
 
 
 def with_nested(repo: Repository, differences: Iterable[Difference], *, worktree: bool = False) -> list[TouchedPath]:

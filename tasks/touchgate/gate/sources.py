@@ -7,14 +7,18 @@ text in its stead that no reader of lanes accepts, so that the answer is open.
 from __future__ import annotations
 
 import stat
-from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
+from typing import TYPE_CHECKING
 
-from touchgate.gate.change import Judged
 from touchgate.gate.git import SYMLINK, Repository
 from touchgate.gate.located import DeclarationError, Problem
 from touchgate.gate.model import At
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from touchgate.gate.change import Judged
 
 FOLDER = "tasks"
 ENDINGS = (".yml", ".yaml")

@@ -1,0 +1,58 @@
+"""The console script `touchgate`: finds the command and hands over the rest of the line."""
+
+from __future__ import annotations
+
+import os
+import sys
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from touchgate import __version__
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+COMMANDS = {
+    "gate": ("touchgate.gate.cli", "say whether a change touches any lane, and why"),
+}
+"""Name -> the module whose `main(argv, environ)` runs it, imported only then; what it does."""
+
+USAGE = 3
+INTERRUPTED = 130
+
+
+def main(argv: Sequence[str] | None = None, environ: Mapping[str, str] = os.environ) -> int:
+    """Run a command; returns the exit code."""
+    words = list(sys.argv[1:] if argv is None else argv)
+    name = words[0] if words else ""
+    if name in ("-h", "--help", "help"):
+        print(help_text())
+        return 0
+    if name in ("-V", "--version"):
+        print(f"touchgate {__version__}")
+        return 0
+    if name not in COMMANDS:
+        problem = f"there is no command {name!r}" if name else "a command is missing"
+        print(f"touchgate: {problem}\n\n{help_text()}", file=sys.stderr)
+        return USAGE
+    try:
+        code: int = import_module(COMMANDS[name][0]).main(words[1:], environ)
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except BrokenPipeError:
+        # Whoever read our output has gone; nothing may be written at exit either.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return INTERRUPTED
+    return code
+
+
+def help_text() -> str:
+    """What `touchgate --help` shows."""
+    width = max(map(len, COMMANDS))
+    commands = "\n".join(f"  {name:{width}}  {about}" for name, (_, about) in COMMANDS.items())
+    return (
+        "usage: touchgate COMMAND [...]\n\n"
+        f"{commands}\n\n"
+        "`touchgate COMMAND --help` tells about one; `touchgate --version` about this.\n"
+        "Everything else is a command of doit: see `doit help`."
+    )

@@ -1,0 +1,322 @@
+"""`touchgate gate`: decides and nothing else.
+
+The answer, `true` or `false`, is all that goes to standard output (with --json the whole decision); the reasons go to
+standard error, and `run=` and `lanes=` to the file that $GITHUB_OUTPUT names. What can't be told is `true`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import sys
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from touchgate.gate import change as change_of
+from touchgate.gate import forge, sources, workflow
+from touchgate.gate.change import Judged
+from touchgate.gate.declarations import read_lanes
+from touchgate.gate.git import GitFault, Repository, find_root
+from touchgate.gate.located import DeclarationError, did_you_mean
+from touchgate.gate.model import SUITES, Change, Decision, Lane, LaneDecision
+from touchgate.gate.plan import plan
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Mapping, Sequence
+
+DECIDED = 0
+USAGE = 3
+WORKFLOW_FOLDERS = (".github/workflows", ".forgejo/workflows", ".gitea/workflows")
+
+
+class UsageFault(Exception):
+    """What was asked for can't be answered: one line or more for a person."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """The command line."""
+
+    workflow: str | None
+    base: str | None
+    head: str | None
+    lanes: tuple[str, ...]
+    suite: str
+    as_json: bool
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The whole decision. lanes: None where it is a workflow that was asked about."""
+
+    run: bool
+    judged: Judged
+    suite: str
+    decisions: tuple[LaneDecision, ...]
+    lanes: tuple[str, ...] | None
+    notes: tuple[str, ...] = ()
+
+
+def main(argv: Sequence[str] | None = None, environ: Mapping[str, str] = os.environ) -> int:
+    """Run the command; returns the exit code: 0 decided, 3 bad declarations or usage."""
+    try:
+        asked = _asked(sys.argv[1:] if argv is None else argv, environ)
+        answer = answer_to(asked, _here(), environ)
+        _tell(answer, as_json=asked.as_json)
+        _append_outputs(answer, environ)
+    except (UsageFault, DeclarationError) as fault:
+        print(fault, file=sys.stderr)
+        return USAGE
+    return DECIDED
+
+
+def _here() -> Path:
+    try:
+        return Path.cwd()
+    except OSError as error:
+        raise UsageFault(f"the current folder is gone: {error.strerror}") from error
+
+
+def answer_to(asked: Asked, start: Path, environ: Mapping[str, str]) -> Answer:
+    """Decide. Raises UsageFault and DeclarationError; trouble with git makes the answer open instead."""
+    root = find_root(start)
+    if root is None:
+        raise UsageFault(f"{start} is not inside a git repository; `touchgate gate` judges changes of one")
+    with Repository(root, environ) as repo:
+        try:
+            judged = change_of.resolve(repo, base=asked.base, head=asked.head, environ=environ)
+            return _decide(repo, judged, asked, start, environ)
+        except GitFault as fault:
+            # Nothing can be asked of git: the lanes of the checkout, and all of them.
+            judged = Judged(Change(None, None, None, "none", "unknown", "unknown", True, (), str(fault)))
+            return _decide(repo, judged, asked, start, environ)
+
+
+def _decide(repo: Repository, judged: Judged, asked: Asked, start: Path, environ: Mapping[str, str]) -> Answer:
+    if asked.workflow:
+        return _of_workflow(repo, judged, asked, start, environ)
+    found = sources.read(repo, judged)
+    head = read_lanes(found.head, read_file=sources.head_reader(repo, judged))
+    base: dict[str, Lane] | None = None
+    if found.base is not None:
+        try:
+            base = read_lanes(found.base, read_file=sources.base_reader(repo, judged))
+        except DeclarationError as error:
+            first = str(error).partition("\n")[0]
+            judged = _opened(judged, f"the lane files of the base branch's tip can't be read: {first}")
+    if not head and not base:
+        raise UsageFault(f"no lane is declared: there is no {sources.FOLDER}/*.yml")
+    made = plan(head, base, judged.change, asked.suite, due=judged.due)
+    unknown = [name for name in asked.lanes if name not in made.by_name]
+    if unknown:
+        raise UsageFault("\n".join(_unknown_lane(name, made.by_name) for name in unknown))
+    decisions = tuple(lane for lane in made.lanes if not asked.lanes or lane.lane in asked.lanes)
+    running = tuple(lane.lane for lane in decisions if lane.decision is Decision.RUN)
+    return Answer(bool(running), judged, asked.suite, decisions, running)
+
+
+def _opened(judged: Judged, reason: str) -> Judged:
+    change = judged.change
+    return replace(judged, change=replace(change, open_reason=change.open_reason or reason, paths=()))
+
+
+def _unknown_lane(name: str, known: Mapping[str, LaneDecision]) -> str:
+    hint = did_you_mean(name, known)
+    return f"no lane '{name}'" + (f"; {hint}" if hint else "")
+
+
+# ---- one workflow's own list
+
+
+def _of_workflow(repo: Repository, judged: Judged, asked: Asked, start: Path, environ: Mapping[str, str]) -> Answer:
+    if asked.lanes:
+        raise UsageFault("a workflow's own path list names no lanes: give either WORKFLOW or --lane")
+    file, text = _find_workflow(repo, judged, str(asked.workflow), start)
+    at_head = workflow.read_paths(text, file)
+    name = _workflow_event(forge.read(environ))
+    words = workflow.choose(at_head, name).words
+    notes = [f"note: {problem}" for problem in at_head.faults]
+    at_base = sources.base_reader(repo, judged)(file)
+    lists = [(at_head, "")]
+    if at_base is not None and at_base != text:
+        try:
+            lists.append((workflow.read_paths(at_base, file), " of the base branch's tip"))
+        except DeclarationError as error:
+            first = str(error).partition("\n")[0]
+            judged = _opened(judged, f"the workflow at the base branch's tip can't be read: {first}")
+    because = judged.change.open_reason or judged.due
+    if because:
+        decision = LaneDecision(file, Decision.RUN, because, asked.suite)
+        return Answer(True, judged, asked.suite, (decision,), None, tuple(notes))
+    touched = [path.path for path in judged.change.paths]
+    decision = LaneDecision(file, Decision.SKIP, f"none of {len(touched)} touched paths matches {words}", asked.suite)
+    for paths, which in lists:
+        answer = workflow.decide(paths, name, touched)
+        if answer.run:
+            match = f"{answer.path} matches {answer.pattern.text} at {answer.pattern.at}" if answer.pattern else ""
+            reason = match or (f"{answer.path} is not ignored by {words}" if answer.path else words)
+            decision = LaneDecision(file, Decision.RUN, reason + which, asked.suite, answer.path, answer.pattern)
+            break
+        decision = replace(decision, path=answer.path, pattern=answer.pattern) if not which else decision
+    return Answer(decision.decision is Decision.RUN, judged, asked.suite, (decision,), None, tuple(notes))
+
+
+def _workflow_event(event: forge.Event | None) -> str | None:
+    """The event whose list counts; None (a dispatch, a local call) for the workflow's first, pull requests before pushes.
+
+    An event that could have a list but has none in this workflow is passed on: its answer is that everything touches.
+    """
+    if event is None:
+        return None
+    if event.rule is forge.Rule.PULL_REQUEST and event.name not in workflow.FILTERED_EVENTS:
+        return "pull_request"
+    return event.name if event.name in workflow.FILTERED_EVENTS else None
+
+
+def _find_workflow(repo: Repository, judged: Judged, asked: str, start: Path) -> tuple[str, bytes]:
+    """The workflow's path from the root and its text at head. Asked for by path, from the root or from here, or name."""
+    read = sources.head_reader(repo, judged)
+    tried = [Path(asked)]
+    with contextlib.suppress(ValueError):
+        tried.append((start.resolve() / asked).resolve().relative_to(repo.root))
+    if "/" not in asked:
+        tried += [Path(folder, asked) for folder in WORKFLOW_FOLDERS]
+    for path in tried:
+        text = None if path.is_absolute() or ".." in path.parts else read(path.as_posix())
+        if text is not None:
+            return path.as_posix(), text
+    raise UsageFault(f"there is no workflow {asked} at head (looked for {', '.join(dict.fromkeys(map(str, tried)))})")
+
+
+# ---- telling
+
+
+def _tell(answer: Answer, *, as_json: bool) -> None:
+    for line in in_words(answer):
+        print(line, file=sys.stderr)
+    print(json.dumps(as_data(answer), indent=2) if as_json else _word(answer))
+    sys.stdout.flush()
+
+
+def _word(answer: Answer) -> str:
+    return "true" if answer.run else "false"
+
+
+def in_words(answer: Answer) -> list[str]:
+    """The reasons, line by line, safe to show on a terminal and in a forge's log."""
+    change = answer.judged.change
+    tree = " with what is uncommitted" if change.head_is_worktree and change.head else ""
+    lines = [
+        f"base        {change.base or 'unknown'}  ({change.base_from})",
+        f"head        {change.head or 'unknown'}{tree}  ({change.head_from})",
+        f"merge base  {change.merge_base or 'unknown'}  ({change.proof})",
+    ]
+    if change.open_reason:
+        lines.append(f"everything runs: {change.open_reason}")
+    elif answer.judged.due:
+        lines.append(f"everything is due: {answer.judged.due}")
+    else:
+        lines.append(f"{len(change.paths)} path{'' if len(change.paths) == 1 else 's'} touched")
+    width = max((len(lane.lane) for lane in answer.decisions), default=0)
+    lines += [f"{lane.decision.value:4}  {lane.lane:{width}}  {lane.reason}" for lane in answer.decisions]
+    return [_safe(line) for line in (*lines, *answer.notes)]
+
+
+def _safe(line: str) -> str:
+    """The line with unprintable characters as escapes: a file's name must not speak to a terminal or a forge."""
+    if line.isprintable():
+        return line
+    return "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in line)
+
+
+def as_data(answer: Answer) -> dict[str, Any]:
+    """The stable machine form."""
+    change = answer.judged.change
+    return {
+        "schema": 1,
+        "run": answer.run,
+        "base": change.base,
+        "head": change.head,
+        "merge_base": change.merge_base,
+        "proof": change.proof,
+        "open_reason": change.open_reason,
+        "due": answer.judged.due,
+        "suite": answer.suite,
+        "lanes": [
+            {
+                "name": lane.lane,
+                "decision": lane.decision.value,
+                "reason": lane.reason,
+                "path": lane.path,
+                "pattern": lane.pattern.text if lane.pattern else None,
+                "where": str(lane.pattern.at) if lane.pattern else None,
+            }
+            for lane in answer.decisions
+        ],
+    }
+
+
+def _append_outputs(answer: Answer, environ: Mapping[str, str]) -> None:
+    name = environ.get("GITHUB_OUTPUT")
+    if not name:
+        return
+    lines = [f"run={_word(answer)}"]
+    if answer.lanes is not None:
+        lines.append(f"lanes={json.dumps(answer.lanes, separators=(',', ':'))}")
+    try:
+        with Path(name).open("a", encoding="utf-8") as file:
+            file.write("".join(f"{line}\n" for line in lines))
+    except OSError as error:
+        # Without `run=` every later step that asks for it would be skipped, and the job be green.
+        raise UsageFault(f"GITHUB_OUTPUT={name} can't be written: {error.strerror}") from error
+
+
+# ---- the command line
+
+
+def _parser() -> argparse.ArgumentParser:
+    import argparse  # noqa: PLC0415 (named here so that the class below can fail our way)
+
+    class Parser(argparse.ArgumentParser):
+        def error(self, message: str) -> NoReturn:
+            raise UsageFault(f"{message}\n{self.format_usage().rstrip()}")
+
+    parser = Parser(
+        prog="touchgate gate",
+        usage="touchgate gate [WORKFLOW] [BASE HEAD] [--lane NAME]... [--suite SUITE] [--json]",
+        description="Say whether a change touches any lane (true or false), and why.",
+        allow_abbrev=False,
+    )
+    parser.add_argument("words", nargs="*", metavar="WORKFLOW BASE HEAD", help="a workflow's file, and two revisions")
+    parser.add_argument(
+        "--lane", action="append", default=[], metavar="NAME", help="ask about this lane only (repeatable)"
+    )
+    parser.add_argument("--suite", choices=SUITES, help="default: $TOUCHGATE_SUITE, else smoke")
+    parser.add_argument("--json", action="store_true", help="print the whole decision as JSON")
+    return parser
+
+
+def _asked(argv: Sequence[str], environ: Mapping[str, str]) -> Asked:
+    options = _parser().parse_intermixed_args(list(argv))
+    words = list(options.words)
+    named = None
+    if len(words) in (1, 3) or (words and _is_workflow(words[0])):
+        named = words.pop(0)
+        if not _is_workflow(named):
+            raise UsageFault(f"{named!r} is no workflow (no .yml, .yaml, and no file); revisions come as BASE HEAD")
+    if len(words) not in (0, 2):
+        raise UsageFault("revisions come in twos, BASE and HEAD; to judge the working tree set TOUCHGATE_BASE alone")
+    if any(not word for word in words):
+        raise UsageFault("BASE or HEAD is empty; leave both away to take them from the event")
+    suite = options.suite or environ.get("TOUCHGATE_SUITE") or SUITES[0]
+    if suite not in SUITES:
+        raise UsageFault(f"TOUCHGATE_SUITE={suite}: there is no such suite; suites are {', '.join(SUITES)}")
+    base, head = words or (None, None)
+    return Asked(named, base, head, tuple(options.lane), suite, options.json)
+
+
+def _is_workflow(word: str) -> bool:
+    return word.endswith((".yml", ".yaml")) or Path(word).is_file()
