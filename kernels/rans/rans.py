@@ -4,8 +4,7 @@
     x = (cdf[s + 1] - cdf[s]) * floor(x / 65536) + c - cdf[s]
     if x < 2^31: x = x * 2^32 + next word
 
-The whole format, the statuses and the order in which they are found: docs/vectors.md. The oracle and the kernel are written
-from that page, not from each other.
+The whole format, the statuses and the order in which they are found: docs/vectors.md.
 """
 
 from __future__ import annotations
@@ -17,6 +16,7 @@ from array import array
 from bisect import bisect_right
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -68,7 +68,7 @@ class Row:
 
     def __post_init__(self) -> None:
         cdf = self.cdf
-        rises = all(low < high for low, high in zip(cdf, cdf[1:], strict=False))
+        rises = all(low < high for low, high in pairwise(cdf))
         ends = len(cdf) > 1 and cdf[0] == 0 and cdf[-1] == 1 << 16
         fits = self.offset + len(cdf) - 2 in INT32
         object.__setattr__(self, "valid", rises and ends and fits)
@@ -109,8 +109,8 @@ def read_table(data: bytes) -> tuple[Row, ...]:
 def read_indexes(rule: Mapping[str, Any], count: int, store: Store) -> array[int]:
     """The row of each symbol.
 
-    {"row": r}: always r. {"plane": n}: n symbols of row 0, n of row 1, ..., as channels follow each other in C, H, W order.
-    {"file": path, "first": i}: one byte a symbol, from the i-th on.
+    {"row": r}: always r. {"plane": n}: n symbols of row 0, n of row 1, ..., as channels follow each other in C, H, W
+    order. {"file": path, "first": i}: one byte a symbol, from the i-th on.
     """
     if set(rule) == {"row"}:
         return array("H", [rule["row"]]) * count
@@ -174,19 +174,25 @@ def _escape(x: int, words: Sequence[int], at: int) -> tuple[int, int, int]:
     return raw, x, at
 
 
-def _decode(vector: Vector, values: list[int]) -> tuple[str, int]:
-    """Append the symbols to `values`; the status, and how many words were read."""
-    if len(vector.stream) < HEAD or len(vector.stream) % WORD:
-        return "bad_length", 0
-    words = struct.unpack(f"<{len(vector.stream) // WORD}I", vector.stream)
+def _start(stream: bytes) -> tuple[int, tuple[int, ...]]:
+    """The first state, and all words."""
+    if len(stream) < HEAD or len(stream) % WORD:
+        raise _End("bad_length", 0)
+    words = struct.unpack(f"<{len(stream) // WORD}I", stream)
     x = words[1] << 32 | words[0]
-    at = 2
     if not LOW <= x < LOW << 32:
-        return "bad_initial_state", at
+        raise _End("bad_initial_state", 2)
+    return x, words
+
+
+def _decode(vector: Vector, values: list[int]) -> int:
+    """Append the symbols to `values`; how many words were read. Raises `_End` for any status but "ok"."""
+    x, words = _start(vector.stream)
+    at = 2
     table = vector.table
     for index in vector.indexes[: vector.count]:
         if index >= len(table) or not table[index].valid:
-            return "bad_table", at
+            raise _End("bad_table", at)
         row = table[index]
         cdf = row.cdf
         c = x & 0xFFFF
@@ -194,7 +200,7 @@ def _decode(vector: Vector, values: list[int]) -> tuple[str, int]:
         x = (cdf[s + 1] - cdf[s]) * (x >> 16) + c - cdf[s]
         if x < LOW:
             if at == len(words):
-                return "truncated", at
+                raise _End("truncated", at)
             x = x << 32 | words[at]
             at += 1
         last = len(cdf) - 2
@@ -202,18 +208,20 @@ def _decode(vector: Vector, values: list[int]) -> tuple[str, int]:
             raw, x, at = _escape(x, words, at)
             s = -(raw >> 1) - 1 if raw & 1 else (raw >> 1) + last
             if s + row.offset not in INT32:
-                return "bad_escape", at
+                raise _End("bad_escape", at)
         values.append(s + row.offset)
     if at < len(words):
-        return "over_long", at
-    return ("ok" if x == LOW else "bad_final_state"), at
+        raise _End("over_long", at)
+    if x != LOW:
+        raise _End("bad_final_state", at)
+    return at
 
 
 def oracle(vector: Vector) -> Decoded:
     """The symbols, int32, and how it ended."""
     values: list[int] = []
     try:
-        status, consumed = _decode(vector, values)
+        status, consumed = "ok", _decode(vector, values)
     except _End as end:
         status, consumed = end.status, end.at
     return Decoded(status, np.array(values, np.int32), {"words": consumed})
@@ -250,6 +258,8 @@ def pack(vectors: Sequence[Vector], *, sort: bool) -> Packed:
     streams = np.zeros((len(vectors), 6), np.int64)
     word = symbol = 0
     for i, vector in enumerate(vectors):
+        if len(vector.indexes) < vector.count:
+            raise ValueError(f"{vector.name}: {vector.count} symbols have only {len(vector.indexes)} indexes")
         if id(vector.table) not in first_row:
             first_row[id(vector.table)] = len(rows)
             for row in vector.table:
@@ -314,14 +324,15 @@ def _collect(
     for vector, (number, done, consumed, _) in zip(vectors, ended.tolist(), strict=True):
         rest = written[first + max(0, done) : first + vector.count]
         if not 0 <= number < len(STATUSES) or not 0 <= done <= vector.count:
-            status, done = f"no status written ({number}, {done} symbols)", 0
+            status = f"no status written ({number}, {done} symbols)"
         elif not clean:
             status = "wrote into its inputs" if not kept else "wrote outside the symbols"
         elif not (rest == poison).all():
             status = f"wrote behind the end ({STATUSES[number]})"
         else:
             status = STATUSES[number]
-        decoded.append(Decoded(status, written[first : first + done].copy(), {"words": consumed}))
+        values = written[first : first + min(max(0, done), vector.count)].copy()
+        decoded.append(Decoded(status, values, {"words": consumed}))
         first += vector.count
     return tuple(decoded)
 
@@ -371,7 +382,8 @@ def _flipped(vector: Vector, random: Random, some: int) -> Iterator[Vector]:
 
 
 def _miscounted(vector: Vector, random: Random) -> Iterator[Vector]:
-    more = array("H", [*vector.indexes, *vector.indexes[-1:], *vector.indexes[-1:]])
+    last = vector.indexes[-1] if vector.indexes else 0
+    more = array("H", [*vector.indexes, last, last])
     for count in {max(0, vector.count - 1), vector.count + 1, vector.count + 2} - {vector.count}:
         yield replace(vector, name=f"{vector.name} read as {count} symbols", indexes=more, count=count, expected=None)
     if vector.count:

@@ -1,6 +1,6 @@
 """The only way into a family's folder: vectors are decoded by the family's oracle before anything is written.
 
-Nothing that exists is overwritten. New files are put in place first and the manifest last, each in one step, so whoever is
+Nothing that exists is overwritten. New files are put in place first and the manifest last, each in one step: who is
 interrupted leaves at worst files that no manifest names, which the lint shows and the same call takes up again.
 """
 
@@ -41,9 +41,10 @@ class Blob:
 class NewVector:
     """A vector to add.
 
-    fields: what the family's decoder reads, plain JSON; a `Blob` becomes a reference to its piece of a file. expected: what
-    the encoder was given, as the decoder gives it back, little-endian; needed for status "ok", where our own oracle's word
-    would prove nothing. For another status it may be left out: then the oracle's values before the end are pinned.
+    fields: what the family's decoder reads, plain JSON; a `Blob` becomes a reference to its piece of a file.
+    expected: what the encoder was given, as the decoder gives it back, little-endian; needed for status "ok", where our
+    own oracle's word would prove nothing. For another status it may be left out: then the oracle's values before the end
+    are pinned.
     """
 
     name: str
@@ -55,7 +56,7 @@ class NewVector:
 
 @dataclass(frozen=True)
 class Source:
-    """Where vectors came from. date: YYYY-MM-DD. more: artifact and artifact_sha256, generator and generator_sha256, seed, about."""
+    """Where vectors came from. date: YYYY-MM-DD. more: any of `golden.OPTIONAL_OF_SOURCE`."""
 
     name: str
     tool: str
@@ -95,7 +96,10 @@ def add(
         _refuse_overwriting(folder, manifest, extra)
         entries = _entries(new, source, manifest)
         data = _merged(manifest, entries, source, extra)
-        _verify(root, folder, data, new, entries, extra)
+        decoder = _decoder(root, data)
+        store = golden.Files(folder, data, extra)
+        for vector, entry in zip(new, entries, strict=True):
+            _verify(decoder, store, vector, entry)
         _refuse_faulty(root, folder, data, extra)
         try:
             for path, content in sorted(extra.items()):
@@ -117,8 +121,8 @@ def new_vector(
 ) -> NewVector:
     """A vector from a command line's words. Raises `VectorFault`.
 
-    parts: "KEY=FILE", kept as KEYs/NAME with the file's own suffix. fields: "KEY=VALUE", where VALUE is JSON if it can be read
-    as such, else text. expect: the file of expected values.
+    parts: "KEY=FILE", kept as KEYs/NAME with the file's own suffix. fields: "KEY=VALUE", where VALUE is JSON if it can
+    be read as such, else text. expect: the file of expected values.
     """
     made: dict[str, Any] = {}
     for text in fields:
@@ -256,32 +260,26 @@ def _merged(
     }
 
 
-def _verify(
-    root: Path,
-    folder: Path,
-    data: Mapping[str, Any],
-    new: Sequence[NewVector],
-    entries: Sequence[dict[str, Any]],
-    extra: Mapping[str, bytes],
-) -> None:
-    """Decode each by the oracle, compare with what was expected, and pin digest and values in its entry."""
+def _decoder(root: Path, data: Mapping[str, Any]) -> Decoder:
     from touchgate.checks.decoders import load_decoder  # noqa: PLC0415  imports the decoder's numpy
 
     if not (root / data["decoder"]).is_file():
         raise VectorFault(f"the decoder {data['decoder']} does not exist")
-    decoder = load_decoder(root / data["decoder"])
-    files = golden.Files(folder, data, extra)
-    for vector, entry in zip(new, entries, strict=True):
-        decoded = _decoded(decoder, entry, files)
-        if decoded.status != vector.status:
-            raise VectorFault(f"{vector.name}: the oracle says {decoded.status}, given was {vector.status}")
-        if vector.expected is None and vector.status == "ok":
-            raise VectorFault(f"{vector.name}: give the expected values; our own oracle's word would prove nothing")
-        if vector.expected is not None and golden.digest(vector.expected) != decoded.digest:
-            raise VectorFault(f"{vector.name}: {_difference(decoded, vector.expected)}")
-        entry["digest"] = decoded.digest
-        if decoded.values.size <= SHOWN:
-            entry["values"] = decoded.values.tolist()
+    return load_decoder(root / data["decoder"])
+
+
+def _verify(decoder: Decoder, files: golden.Files, vector: NewVector, entry: dict[str, Any]) -> None:
+    """Decode a vector by the oracle, compare with what was expected, and pin digest and values in its entry."""
+    decoded = _decoded(decoder, entry, files)
+    if decoded.status != vector.status:
+        raise VectorFault(f"{vector.name}: the oracle says {decoded.status}, given was {vector.status}")
+    if vector.expected is None and vector.status == "ok":
+        raise VectorFault(f"{vector.name}: give the expected values; our own oracle's word would prove nothing")
+    if vector.expected is not None and golden.digest(vector.expected) != decoded.digest:
+        raise VectorFault(f"{vector.name}: {_difference(decoded, vector.expected)}")
+    entry["digest"] = decoded.digest
+    if decoded.values.size <= SHOWN:
+        entry["values"] = decoded.values.tolist()
 
 
 def _decoded(decoder: Decoder, entry: Mapping[str, Any], files: golden.Files) -> Decoded:

@@ -1,8 +1,8 @@
 """Golden vectors: the manifest of a family's folder, and what must be true of it.
 
-`vectors/<family>/manifest.json` names everything in its folder with sizes and SHA-256 digests, where each vector came from,
-and what it must decode to. docs/vectors.md has the format. It is written by `touchgate.adding` alone, so its text is always
-the one that `dumps` gives, and differs from that only where somebody edited it by hand.
+`vectors/<family>/manifest.json` names everything in its folder with sizes and SHA-256 digests, where each vector came
+from, and what it must decode to. docs/vectors.md has the format. It is written by `touchgate.adding` alone: a text
+that is not the one `dumps` gives was edited by hand.
 """
 
 from __future__ import annotations
@@ -219,7 +219,9 @@ Found = tuple[str, str]
 """The name of a vector ("" for what is about the whole), and what is wrong."""
 
 
-def lint(root: Path, folder: Path, data: Mapping[str, Any], extra: Mapping[str, bytes] | None = None) -> Iterator[Found]:
+def lint(
+    root: Path, folder: Path, data: Mapping[str, Any], extra: Mapping[str, bytes] | None = None
+) -> Iterator[Found]:
     """What is wrong with a manifest's data. extra: files that are about to be added."""
     shapes = list(_wrong_shapes(data))
     yield from shapes
@@ -241,20 +243,29 @@ def _wrong_shapes(data: Mapping[str, Any]) -> Iterator[Found]:
         yield "", f"unknown key {key!r}"
     for item in _list(data, "files"):
         known = isinstance(item, dict) and item.keys() == {"path", "bytes", "sha256"}
-        if not known or not isinstance(item["path"], str) or not _is_count(item["bytes"]) or not _is_sha(item["sha256"]):
+        if (
+            not known
+            or not isinstance(item["path"], str)
+            or not _is_count(item["bytes"])
+            or not _is_sha(item["sha256"])
+        ):
             yield "", f"a file is not described by path, bytes and sha256: {json.dumps(item)[:100]}"
     for item in _list(data, "vectors"):
-        if not isinstance(item, dict) or not isinstance(item.get("name"), str):
+        if isinstance(item, dict) and isinstance(item.get("name"), str):
+            yield from ((item["name"], f"{item['name']}: {message}") for message in _wrong_shape_of(item))
+        else:
             yield "", f"a vector has no name: {json.dumps(item)[:100]}"
-            continue
-        for key in ("source", "status"):
-            if not isinstance(item.get(key), str):
-                yield item["name"], f"{item['name']}: {key!r} is missing or is not a string"
-        if not _is_sha(item.get("digest")):
-            yield item["name"], f"{item['name']}: 'digest' is not a SHA-256 in lower case"
-        for key, part in _parts(item):
-            if not isinstance(part["file"], str) or not _is_count(part["offset"]) or not _is_count(part["bytes"]):
-                yield item["name"], f"{item['name']}: {key!r} is not file, offset, bytes and sha256"
+
+
+def _wrong_shape_of(vector: Mapping[str, Any]) -> Iterator[str]:
+    for key in ("source", "status"):
+        if not isinstance(vector.get(key), str):
+            yield f"{key!r} is missing or is not a string"
+    if not _is_sha(vector.get("digest")):
+        yield "'digest' is not a SHA-256 in lower case"
+    for key, part in _parts(vector):
+        if not isinstance(part["file"], str) or not _is_count(part["offset"]) or not _is_count(part["bytes"]):
+            yield f"{key!r} is not file, offset, bytes and sha256"
 
 
 def _wrong_head(root: Path, folder: Path, data: Mapping[str, Any]) -> Iterator[Found]:
@@ -405,4 +416,3 @@ def _is_count(value: Any) -> bool:
 
 def _article(kind: type) -> str:
     return {int: "a number", str: "a string", list: "a list", dict: "an object"}[kind]
-

@@ -1,34 +1,35 @@
 """Makes the vectors of this folder with CompressAI's own encoder.
 
-    pip download --no-deps --dest /tmp/wheel compressai==1.2.8
-    python vectors/rans/generate.py --wheel /tmp/wheel/compressai-*.whl            # compare with what is here
-    python vectors/rans/generate.py --wheel /tmp/wheel/compressai-*.whl --write    # into a folder without a manifest
+    pip download --no-deps --dest wheels compressai==1.2.8
+    python vectors/rans/generate.py --wheel wheels/compressai-*.whl            # compare with what is here
+    python vectors/rans/generate.py --wheel wheels/compressai-*.whl --write    # into a folder without a manifest
 
-The coder is two extension modules of the wheel, which load without torch; the Python that runs this must be the wheel's.
-The encoder crashes on some inputs, so each stream is made in a process of its own and drawn again where that one dies. Each
-stream must decode to its input by CompressAI's decoder, equal the bytes of the mirror encoder below, and decode by our oracle.
+The coder is two extension modules of the wheel, which load without torch; the Python that runs this is the wheel's.
+The encoder crashes on some inputs, so each stream is made in a process of its own and drawn again where that one dies.
+Each stream must decode to its input by CompressAI's decoder, equal the bytes of the mirror encoder below, and decode by
+our oracle.
 
-The same seed gives the same bytes: chance comes from `random.Random(text).random()` alone, which Python promises to keep. CDF
-tables are data: one that is in tables/ is read, never built again.
+The same seed gives the same bytes: chance comes from `random.Random(text).random()` alone, and Python keeps that. CDF
+tables are data: those that are in tables/ are read, never built again.
 """
 
 from __future__ import annotations
 
 import argparse
-import datetime
+import datetime as dt
 import hashlib
 import json
 import math
-import random
 import shutil
 import struct
 import subprocess
 import sys
 import tempfile
 import zipfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from random import Random
 from typing import Any
 
 from touchgate import adding, golden
@@ -39,6 +40,7 @@ ROOT = HERE.parent.parent
 SEED = 20261130
 DRAWS = 30
 LOW = 1 << 31
+FULL = 1 << 16
 
 HEAD = golden.Head(
     "CompressAI's rANS streams: several CDF tables, 0 to 30 % escapes, 0 to 100,000 symbols; and what must be refused",
@@ -47,13 +49,13 @@ HEAD = golden.Head(
 )
 
 LENGTHS = (1, 2, 3, 4, 5, 7, 8, 15, 31, 32, 33, 64, 100, 127, 255, 256, 257, 500, 1000, 2000, 4096, 10000)
-LONG = {"channels": 30000, "coin": 30000, "flat": 20000, "many": 20000}
-LONGEST = {"gaussian": 100000, "skewed": 100000, "sure": 100000, "heavy": 50000}
+LONG = {"channels": 30000, "coin": 50000, "far": 30000, "flat": 20000, "many": 20000, "rare": 20000}
+LONGEST = {"gaussian": 100000, "heavy": 100000, "skewed": 100000, "sure": 100000}
 RATES = (0.0, 0.01, 0.3, 0.1, 0.02)
 """Shares of escapes, taken in turn."""
 
 LEFT_OUT = {("rare", 1), ("rare", 3), ("rare", 2), ("heavy", 1), ("sure", 1)}
-"""The first two are golden ones; on the others the encoder always crashes, as on most streams longer than their symbols."""
+"""The first two are golden ones; on the others the encoder crashes, as on most streams longer than their symbols."""
 
 INDEXES = "indexes/gaussian.bin"
 
@@ -73,6 +75,11 @@ class Draw:
     symbols: list[int]
     indexes: list[int]
     rule: dict[str, Any]
+
+
+def chance_of(what: str) -> Callable[[], float]:
+    """A source of numbers in [0, 1) for one purpose."""
+    return Random(f"{SEED} {what}").random  # noqa: S311  nothing is kept secret by it
 
 
 # ---- CompressAI's coder, at arm's length
@@ -109,7 +116,9 @@ class Upstream:
         self._so = {}
         with zipfile.ZipFile(wheel) as archive:
             for name in ("ans", "_CXX"):
-                member = next(m for m in archive.namelist() if m.startswith(f"compressai/{name}.") and m.endswith(".so"))
+                member = next(
+                    m for m in archive.namelist() if m.startswith(f"compressai/{name}.") and m.endswith(".so")
+                )
                 self._so[name] = archive.extract(member, folder)
 
     def quantise(self, pmfs: Sequence[Sequence[float]]) -> list[list[int]]:
@@ -137,7 +146,11 @@ class Upstream:
     def _ask(question: dict[str, Any]) -> Any:
         try:
             done = subprocess.run(
-                [sys.executable, "-c", CHILD], input=json.dumps(question).encode(), capture_output=True, timeout=60, check=False
+                [sys.executable, "-c", CHILD],
+                input=json.dumps(question).encode(),
+                capture_output=True,
+                timeout=60,
+                check=False,
             )
         except subprocess.TimeoutExpired:
             return None
@@ -175,15 +188,15 @@ def encode(symbols: Sequence[int], rows: Sequence[Row], indexes: Sequence[int], 
 
 def build_tables(upstream: Upstream) -> dict[str, list[Row]]:
     """All tables, from nothing."""
-    chance = random.Random(f"{SEED} tables")
+    chance = chance_of("tables")
     skewed = [0.55 * 0.45**i for i in range(24)]
     many = [0]
-    while many[-1] < 65000:
-        many.append(many[-1] + 1 + int(chance.random() ** 2 * 14))
+    while many[-1] < FULL - 500:
+        many.append(many[-1] + 1 + int(chance() ** 2 * 14))
     channels = []
     for channel in range(12):
         size = 3 + channel * 4
-        pmf = [math.exp(-abs(i - size * chance.random()) / (1 + channel)) + 1e-4 for i in range(size)]
+        pmf = [math.exp(-abs(i - size * chance()) / (1 + channel)) + 1e-4 for i in range(size)]
         channels.append([mass / sum(pmf) for mass in pmf] + [1e-3])
     gaussian, centres = gaussian_pmfs()
     quantised = upstream.quantise([[*skewed, 1 - sum(skewed)], [0.7 / 16] * 16 + [0.3], *channels, *gaussian])
@@ -198,7 +211,7 @@ def build_tables(upstream: Upstream) -> dict[str, list[Row]]:
         "flat": [Row(range(0, 65537, 256), -128)],
         "gaussian": [Row(cdf, -centre) for cdf, centre in zip(quantised[14:], centres, strict=True)],
         "heavy": [Row(quantised[1], -8)],
-        "many": [Row([*many, 65536], -1000)],
+        "many": [Row([*many, FULL], -1000)],
         "rare": [Row((0, 1, 65536), 0)],
         "skewed": [Row(quantised[0], -3)],
         "sure": [Row((0, 65535, 65536), 7)],
@@ -206,7 +219,7 @@ def build_tables(upstream: Upstream) -> dict[str, list[Row]]:
 
 
 def gaussian_pmfs() -> tuple[list[list[float]], list[int]]:
-    """The 64 scale buckets of CompressAI's GaussianConditional: for each the masses with the tail's behind, and the centre.
+    """The 64 scale buckets of CompressAI's GaussianConditional: their masses with the tail's behind, and the centres.
 
     As its `update` computes them, but in double precision; the table's numbers are data from here on.
     """
@@ -264,9 +277,9 @@ ABOUT = {
 # ---- what to encode
 
 
-def drawn(name: str, rows: list[Row], length: int, rate: float, attempt: int, walk: bytes) -> Draw:
+def drawn(name: str, rows: list[Row], length: int, rate: float, *, attempt: int, walk: bytes) -> Draw:
     """Symbols by the table's own distribution, and escapes at the given rate."""
-    chance = random.Random(f"{SEED} {name} {attempt}").random
+    chance = chance_of(f"{name} {attempt}")
     if len(rows) == 1:
         rule: dict[str, Any] = {"row": 0}
         indexes = [0] * length
@@ -283,7 +296,13 @@ def drawn(name: str, rows: list[Row], length: int, rate: float, attempt: int, wa
     return Draw(symbols, indexes, rule)
 
 
-def ordinary(row: Row, chance: Any) -> int:
+RAW_BITS = 28
+"""Beyond, CompressAI's encoder shifts for ever."""
+EDGES = (0, 1, 15, 16, (1 << RAW_BITS) - 2, (1 << RAW_BITS) - 1)
+EDGES_SHARE = 0.1
+
+
+def ordinary(row: Row, chance: Callable[[], float]) -> int:
     """A symbol of the row, by its distribution."""
     c = int(chance() * row.cdf[-2])
     low, high = 0, len(row.cdf) - 2
@@ -293,24 +312,31 @@ def ordinary(row: Row, chance: Any) -> int:
     return low + row.offset
 
 
-def escape(row: Row, chance: Any) -> int:
+def escape(row: Row, chance: Callable[[], float]) -> int:
     """A value that the row has no symbol for: of any size that CompressAI's encoder survives, often at the edges."""
     last = len(row.cdf) - 2
-    bits = int(chance() * 28)
-    raw = int(chance() * (1 << bits)) | 1 << bits >> 1 if chance() < 0.9 else (0, 1, 15, 16, (1 << 28) - 2, (1 << 28) - 1)[int(chance() * 6)]
+    if chance() < EDGES_SHARE:
+        raw = EDGES[int(chance() * len(EDGES))]
+    else:
+        bits = int(chance() * RAW_BITS)
+        raw = int(chance() * (1 << bits)) | 1 << bits >> 1
     value = -(raw >> 1) - 1 if raw & 1 else (raw >> 1) + last
     if value + row.offset >= LOW:
         value = -(raw >> 1) - 1
     return value + row.offset
 
 
+STEP = 0.2
+JUMP = 0.002
+
+
 def random_walk(length: int) -> bytes:
     """Scale buckets that change slowly, as an image's do."""
-    chance = random.Random(f"{SEED} walk").random
+    chance = chance_of("walk")
     bucket, walk = 20, bytearray()
     for _ in range(length):
-        bucket += (chance() < 0.2) - (chance() < 0.2)
-        bucket = int(chance() * 64) if chance() < 0.002 else bucket % 64
+        bucket += (chance() < STEP) - (chance() < STEP)
+        bucket = int(chance() * 64) if chance() < JUMP else bucket % 64
         walk.append(bucket)
     return bytes(walk)
 
@@ -336,7 +362,7 @@ def by_upstream(upstream: Upstream, tables: dict[str, list[Row]], walk: bytes) -
             rate = RATES[(i + len(table)) % len(RATES)]
             name = f"{table}-{length:06d}"
             for attempt in range(DRAWS):
-                draw = drawn(name, rows, length, rate, attempt, walk)
+                draw = drawn(name, rows, length, rate, attempt=attempt, walk=walk)
                 stream = upstream.encode(draw, rows)
                 if stream is not None:
                     yield checked(name, table, draw, rows, stream)
@@ -388,13 +414,17 @@ def by_hand(upstream: Upstream, tables: dict[str, list[Row]]) -> Iterator[NewVec
     # CompressAI's decoder holds the raw value in a signed integer, so it is not asked about the 32nd bit.
     about = "raw values of 32 bits"
     yield mine("hand-32-bits", "edges", [-(1 << 31), (1 << 31) - 1, 1 << 30, -(1 << 30) - 1], about, asked=False)
-    yield mine("hand-last-int32", "edges", [(1 << 31) - i for i in (1, 2, 3, 4, 500)], "symbols up to the last int32", row=1)
+    yield mine(
+        "hand-last-int32", "edges", [(1 << 31) - i for i in (1, 2, 3, 4, 500)], "symbols up to the last int32", row=1
+    )
     yield mine("hand-long-escape", "skewed", [100, -100, 2], "escapes with leading zero nibbles", nibbles=6)
 
     base = Draw([0, 1, 2, 0, 900, -7, 0, 1, -3, 20], [0] * 10, {"row": 0})
     stream = encode(base.symbols, tables["skewed"], base.indexes)
 
-    def refused(status: str, name: str, data: bytes, about: str, draw: Draw = base, table: str = "skewed") -> NewVector:
+    def refused(
+        status: str, name: str, data: bytes, about: str, draw: Draw = base, *, table: str = "skewed"
+    ) -> NewVector:
         return vector(f"refused-{name}", table, draw, data, status=status, about=about)
 
     yield refused("truncated", "cut", stream[:-4], "its last word is missing")
@@ -408,14 +438,16 @@ def by_hand(upstream: Upstream, tables: dict[str, list[Row]]) -> Iterator[NewVec
     yield refused("bad_initial_state", "high", struct.pack("<2I", 0, LOW), "a state of 2^63")
     yield refused("bad_initial_state", "zeros", bytes(8), "a state of zero")
     none = Draw([], [], {"row": 0})
-    yield refused("bad_final_state", "state", struct.pack("<2I", LOW + 1, 0), "no symbols, and a state that is not 2^31", none)
+    yield refused(
+        "bad_final_state", "state", struct.pack("<2I", LOW + 1, 0), "no symbols, and a state that is not 2^31", none
+    )
     yield refused("bad_final_state", "short", struct.pack("<2I", 0, 1 << 15), "one symbol too few", none)
     yield from refused_escapes(tables, refused)
     for row in range(1, len(tables["refused"])):
         draw = Draw([0] * 3, [row] * 3, {"row": row})
-        yield refused("bad_table", f"row-{row}", stream, "its row is not a CDF", draw, "refused")
+        yield refused("bad_table", f"row-{row}", stream, "its row is not a CDF", draw, table="refused")
     draw = Draw([0] * 3, [len(tables["refused"])] * 3, {"row": len(tables["refused"])})
-    yield refused("bad_table", "no-row", stream, "there is no such row", draw, "refused")
+    yield refused("bad_table", "no-row", stream, "there is no such row", draw, table="refused")
 
 
 def refused_escapes(tables: dict[str, list[Row]], refused: Any) -> Iterator[NewVector]:
@@ -423,11 +455,11 @@ def refused_escapes(tables: dict[str, list[Row]], refused: Any) -> Iterator[NewV
     one = Draw([0, 0], [0, 0], {"row": 0})
     for nibbles in (9, 14, 15):
         data = encode([5, 5], tables["edges"], [0, 0], nibbles=nibbles)
-        yield refused("bad_escape", f"{nibbles}-nibbles", data, "an escape longer than 32 bits", one, "edges")
+        yield refused("bad_escape", f"{nibbles}-nibbles", data, "an escape longer than 32 bits", one, table="edges")
     for name, row, value in (("above", 1, 1 << 31), ("far-above", 1, (1 << 31) + 5000)):
         draw = Draw([0], [row], {"row": row})
         data = encode([value], tables["edges"], [row])
-        yield refused("bad_escape", name, data, "a value beyond int32", draw, "edges")
+        yield refused("bad_escape", name, data, "a value beyond int32", draw, table="edges")
 
 
 # ---- putting it together
@@ -453,7 +485,13 @@ def make(root: Path, wheel: Path, date: str) -> None:
         files = {f"tables/{name}.json": table_text(ABOUT[name], rows) for name, rows in tables.items()}
         wheel_facts: dict[str, str | int] = {"artifact": upstream.name, "artifact_sha256": upstream.sha256}
         source = Source(
-            "compressai", "compressai.ans.RansEncoder", upstream.version, command, date, "BSD-3-Clause-Clear", {**made, **wheel_facts}
+            "compressai",
+            "compressai.ans.RansEncoder",
+            upstream.version,
+            command,
+            date,
+            "BSD-3-Clause-Clear",
+            {**made, **wheel_facts},
         )
         edges = [Row((0, 65536), 0), Row((0, 30000, 50000, 65536), (1 << 31) - 3)]
         more = {"edges": edges, "refused": refused_table()}
@@ -472,7 +510,7 @@ def main() -> None:
     parser.add_argument("--write", action="store_true", help="put them into this folder, which must have no manifest")
     args = parser.parse_args()
     there = (HERE / golden.MANIFEST).exists()
-    today = datetime.datetime.now(datetime.timezone.utc).date().isoformat()
+    today = dt.datetime.now(dt.timezone.utc).date().isoformat()
     date = golden.read_manifest(HERE)["sources"]["compressai"]["date"] if there else today
     if args.write:
         make(ROOT, args.wheel, date)

@@ -1,6 +1,6 @@
-"""The interface of a decoder file: what a vectors folder's manifest names, and what decodes its vectors, exactly and on devices.
+"""The interface of a decoder file: what a manifest names to decode its folder's vectors, exactly and on devices.
 
-A decoder file is a Python file that defines `DECODER = Decoder(...)`; docs/vectors.md explains it. It is loaded by path.
+It is a Python file that defines `DECODER = Decoder(...)`; docs/vectors.md explains it. It is loaded by path.
 """
 
 from __future__ import annotations
@@ -50,8 +50,8 @@ class Store(Protocol):
 class Decoded:
     """What came of one vector.
 
-    status: "ok", or how it ended. values: what was decoded before the end, shape (n,), an integer type. facts: more that
-    every leg must agree on.
+    status: "ok", or how it ended. values: what was decoded before the end, shape (n,), an integer type. facts: more
+    that every leg must agree on.
     """
 
     status: str
@@ -77,11 +77,11 @@ class Leg:
 class Decoder:
     """How one family is decoded.
 
-    unit: what the values are, in the plural ("symbols"). shapes: names of at least two launch shapes (block sizes, orders).
-    load(entry, store): a manifest's entry as a vector; raises `VectorFault`, KeyError, TypeError or ValueError where it is malformed.
-    oracle(vector): exactly, in plain integers, whatever the bytes are.
-    decode_on(device, module, vectors, shape): with the compiled kernel; one launch decodes them all.
-    hostile(vectors, random): altered vectors (cut, lengthened, flipped bits), with `random` as the only source of chance.
+    unit: what the values are, in the plural ("symbols"). shapes: names of at least two launch shapes (block sizes,
+    orders). load(entry, store): a manifest's entry as a vector; raises `VectorFault` or what Python does where it is
+    malformed. oracle(vector): exactly, in plain integers, whatever the bytes are. decode_on(device, module, vectors,
+    shape): with the compiled kernel; one launch decodes them all. hostile(vectors, random): altered vectors (cut,
+    lengthened, flipped bits), with `random` as the only source of chance.
     """
 
     unit: str
@@ -97,7 +97,9 @@ def load_decoder(path: Path) -> Decoder:
     found = getattr(load_file(path), "DECODER", None)
     if not isinstance(found, Decoder):
         what = "defines no DECODER" if found is None else f"defines DECODER as {type(found).__name__}"
-        raise VectorFault(f"{path.name} {what}; wanted is DECODER = Decoder(...), with Decoder from touchgate.checks.decoders")
+        raise VectorFault(
+            f"{path.name} {what}; wanted is DECODER = Decoder(...), with Decoder from touchgate.checks.decoders"
+        )
     if len(set(found.shapes)) < 2:  # noqa: PLR2004  two of them are compared
         raise VectorFault(f"{path.name}: shapes = {found.shapes}: wanted are at least two different launch shapes")
     return found
