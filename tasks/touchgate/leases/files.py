@@ -325,10 +325,10 @@ def _hold(descriptor: int, paths: _Paths, what: str, job_url: str | None) -> Hel
 
 
 def _next_token(descriptor: int, before: record.Record | None) -> int:
-    """One more than the last, and never below the clock: a folder that was wiped does not start over at 1."""
+    """One more than the last, not below the clock (microseconds): a wiped folder or a full disk repeats none."""
     written = os.pread(descriptor, 20, 0).strip()
     last = int(written) if written.isdigit() else 0
-    return max(last + 1, before.token + 1 if before else 0, int(time.time()))
+    return max(last + 1, before.token + 1 if before else 0, time.time_ns() // 1000)
 
 
 def _same_file(descriptor: int, path: Path) -> bool:

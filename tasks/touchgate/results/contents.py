@@ -47,7 +47,7 @@ class Contents:
         return {name: {path: self._ids[path] for path in paths} for name, paths in chosen.items()}
 
     def of(self, paths: Iterable[str]) -> dict[str, str]:
-        """Path relative to the root -> content id, "absent" for a missing file. A folder counts with all that is in it."""
+        """Path relative to the root -> content id, "absent" if missing. A folder counts with all that is in it."""
         wanted = list(paths)
         self._learn(set(wanted))
         return {path: self._ids[path] for path in wanted}

@@ -156,5 +156,5 @@ def _sources(part: Path) -> Iterable[Path]:
 
 
 def package_digest(parts: Sequence[str], package: Path = _PACKAGE) -> str:
-    """SHA-256 over the sources (never .pyc) of the named files and folders of the package. What is missing adds none."""
+    """SHA-256 over the sources (never .pyc) of the named files and folders of the package. A missing one adds none."""
     return _digest(tuple(sorted(parts)), package)
