@@ -56,8 +56,8 @@ def test_a_command_that_succeeds_passes_and_its_output_is_the_log(folder: Path) 
 
 
 def test_a_check_sees_exactly_the_environment_it_is_given(folder: Path) -> None:
-    _, log = launch(folder, "env | grep -v -e ^PWD= -e ^SHLVL= -e ^_= -e ^OLDPWD=", environ={"PATH": os.environ["PATH"], "A": "b c"})
-    assert sorted(log.splitlines()) == ["A=b c", f"PATH={os.environ['PATH']}"]
+    _, log = launch(folder, "env | grep -v -e ^PWD= -e ^SHLVL= -e ^_= -e ^OLDPWD=", environ={"PATH": os.environ["PATH"], "A": "b c", "LC_ALL": "C.UTF-8"})
+    assert sorted(log.splitlines()) == ["A=b c", "LC_ALL=C.UTF-8", f"PATH={os.environ['PATH']}"]
 
 
 def test_a_file_in_the_checkout_named_like_a_library_is_not_imported(folder: Path) -> None:

@@ -24,7 +24,7 @@ from touchgate.gate.plan import plan as decide
 from touchgate.gate.plan import runs_in
 
 if TYPE_CHECKING:
-    from touchgate.devices.probe import Choice
+    from touchgate.edge.devices import DeviceChoice
     from touchgate.edge.options import RunOptions
     from touchgate.gate.change import Judged
     from touchgate.results.keys import Key
@@ -84,10 +84,7 @@ def declare(
     judged = change_of.resolve(repo, base=base, head=head, environ=environ)
     texts = source_of.read(repo, judged)
 
-    def read_file(name: str) -> bytes | None:
-        path = repo.root / name
-        return path.read_bytes() if path.is_file() else None
-
+    read_file = source_of.head_reader(repo, judged)
     unchecked = read_lanes(texts.head, None, read_file=read_file, reserved=reserved)
     kinds = known_options({check.kind for lane in unchecked.values() for check in lane.checks})
     lanes = read_lanes(texts.head, kinds, read_file=read_file, reserved=reserved)
@@ -97,7 +94,7 @@ def declare(
             base_lanes = lanes
         else:
             try:
-                base_lanes = read_lanes(texts.base, None, read_file=read_file)
+                base_lanes = read_lanes(texts.base, None, read_file=source_of.base_reader(repo, judged))
             except DeclarationError as error:
                 first = str(error).splitlines()[0]
                 reason = f"the base branch's own lane files can't be read ({first})"
@@ -156,7 +153,7 @@ def _matches(pattern: str, name: str) -> bool:
     return pattern == name or ("*" in pattern and fnmatch.fnmatch(name, pattern))
 
 
-def place_of(spec: CheckSpec, choice: Choice) -> tuple[str | None, str]:
+def place_of(spec: CheckSpec, choice: DeviceChoice) -> tuple[str | None, str]:
     """Where a check is measured, and else why not. The device rule in one place.
 
     "host" checks run anywhere. A check that may run on a GPU does where one was chosen; else emulated where its kind can,
@@ -166,7 +163,7 @@ def place_of(spec: CheckSpec, choice: Choice) -> tuple[str | None, str]:
         return "host", ""
     if choice.gpu is not None and "gpu" in spec.places:
         return "gpu", ""
-    if "emulated" in spec.places and (choice.gpu_only is False or "gpu" not in spec.places):
+    if "emulated" in spec.places and (not choice.gpu_only or "gpu" not in spec.places):
         return "emulated", ""
     return None, choice.reason
 
@@ -194,7 +191,7 @@ def running_lanes(declared: Declared, plan: Plan) -> list[tuple[Lane, str]]:
 
 
 def plan_checks(
-    declared: Declared, plan: Plan, options: RunOptions, choice: Choice, store: ResultStore
+    declared: Declared, plan: Plan, options: RunOptions, choice: DeviceChoice, store: ResultStore
 ) -> tuple[PlannedCheck, ...]:
     """The checks of the lanes that run, with place, key and stored result."""
     chosen: list[tuple[Lane, CheckSpec]] = []
@@ -224,7 +221,7 @@ class Keyring:
     """Makes the keys of checks from what is on disk now; asked again after a check, it tells whether an input changed."""
 
     def __init__(
-        self, repo: Repository, lanes: Mapping[str, Lane], environ: Mapping[str, str], choice: Choice
+        self, repo: Repository, lanes: Mapping[str, Lane], environ: Mapping[str, str], choice: DeviceChoice
     ) -> None:
         self._repo = repo
         self._lanes = lanes
@@ -234,8 +231,8 @@ class Keyring:
     def keys(self, checks: Sequence[PlannedCheck]) -> dict[str, Key]:
         """For every check that has a place, its key by name. Few git processes, whatever the number of checks."""
         from touchgate.results.contents import Contents  # noqa: PLC0415  only a run with checks pays for these
-        from touchgate.results.keys import result_environment, result_key  # noqa: PLC0415
-        from touchgate.results.tools import package_digest, versions  # noqa: PLC0415
+        from touchgate.results.keys import key_environment, result_key  # noqa: PLC0415
+        from touchgate.results.tools import RESULT_CODE, package_digest, versions  # noqa: PLC0415
 
         placed = [check for check in checks if check.place is not None]
         if not placed:
@@ -250,7 +247,7 @@ class Keyring:
         lane_files = contents.files([self._lanes[name] for name in dict.fromkeys(c.spec.lane for c in placed)])
         files = contents.of(sorted({name for one in inputs.values() for name in one.files}))
         tools = versions(sorted({name for one in inputs.values() for name in one.tools}), self._environ)
-        code = package_digest()
+        code = package_digest(RESULT_CODE)
         return {
             check.spec.name: result_key(
                 spec=check.spec,
@@ -259,7 +256,7 @@ class Keyring:
                 tools={name: tools[name] for name in inputs[check.spec.name].tools},
                 place=str(check.place),
                 device_facts=self._choice.facts(str(check.place)),
-                environment=result_environment(self._environ, check.spec.env),
+                environment=key_environment(self._environ, check.spec.env, str(self._repo.root)),
                 code=code,
                 extra=inputs[check.spec.name].extra,
             )

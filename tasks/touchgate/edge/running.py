@@ -58,7 +58,7 @@ def prepare(loader: TouchgateLoader, options: RunOptions, own: set[str], *, quie
         guess = f"; did you mean '{near[0]}'?" if near else ""
         raise UsageFault(f"'{unknown[0]}' is no lane, check or task of this repository{guess} `doit list` shows them")
     plan = plan_lanes(declared, options)
-    store = ResultStore(places.results_dir(options.environ))
+    store = ResultStore(places.results_dir(options.environ), str(repo.root))
     if running_lanes(declared, plan):
         choice = devices.choose(options.device, options.environ)
         checks = plan_checks(declared, plan, options, choice, store)
@@ -136,7 +136,7 @@ def _remember(session: Session, report: model.RunReport) -> None:
     from touchgate.reports.files import result_json  # noqa: PLC0415
 
     try:
-        session.store.write_last_run(session.declared.repository.root, result_json(report))
+        session.store.write_last_run(result_json(report))
     except StoreFault as fault:
         session.terminal.note(f"the run's summary could not be kept: {fault}")
 

@@ -185,13 +185,7 @@ class Session:
         def waiting() -> None:
             self.terminal.waiting(f"{check.spec.name}: another run is measuring the same; its result will be reused")
 
-        with contextlib.ExitStack() as stack:
-            try:
-                stack.enter_context(
-                    self.store.key_lock(check.key.digest, on_wait=waiting, cancelled=lambda: self.interrupted)
-                )
-            except StoreFault as fault:
-                self.note(f"{check.spec.name}: no lock on its key ({fault}); another run may repeat it")
+        with self.store.key_lock(check.key.digest, on_wait=waiting, cancelled=lambda: self.interrupted):
             if self.interrupted:
                 raise Stopped
             yield

@@ -5,6 +5,7 @@ In a repository that does not choose touchgate this is doit's own `run`, option 
 
 from __future__ import annotations
 
+import inspect
 import signal
 import sys
 import threading
@@ -94,11 +95,15 @@ class Run(DoitRun):  # type: ignore[misc]  # doit has no types
     _reporter_of_own_tasks: TouchgateReporter | None = None
 
     def _execute(self, outfile: Any, reporter: Any = "console", **rest: Any) -> int:
+        """doit's, with our reporter as an instance: it must know the run."""
         if self.session is not None and reporter == "touchgate":
             stream = outfile if not isinstance(outfile, str) else Path(outfile).open("w", encoding="utf-8")  # noqa: SIM115
             self._reporter_of_own_tasks = reporter = TouchgateReporter(stream, {}, tell=self._tell)
         code: int = super()._execute(outfile, reporter=reporter, **rest)
         return code
+
+    # doit passes the options that it finds in the signature.
+    _execute.__signature__ = inspect.signature(DoitRun._execute)  # type: ignore[attr-defined]  # noqa: SLF001
 
     def _tell(self, name: str) -> None:
         from touchgate.edge.running import tell  # noqa: PLC0415
