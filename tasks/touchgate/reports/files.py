@@ -14,7 +14,7 @@ from typing import Any
 from touchgate.reports.junit import junit_xml
 from touchgate.reports.markdown import summary
 from touchgate.reports.model import CheckReport, LaneReport, RunReport
-from touchgate.reports.style import safe
+from touchgate.reports.style import printable
 
 SCHEMA = 1
 
@@ -146,4 +146,4 @@ def _plain(value: object) -> Any:
 
 
 def _char(char: str) -> str:
-    return safe(char) if "\ud800" <= char <= "\udfff" else char
+    return printable(char) if "\ud800" <= char <= "\udfff" else char

@@ -13,7 +13,7 @@ from typing import TextIO
 
 from touchgate.reports.markdown import summary
 from touchgate.reports.model import CheckReport, RunReport, repeat
-from touchgate.reports.style import encodable, safe
+from touchgate.reports.style import encodable, printable
 from touchgate.reports.words import plural, remark
 
 MOST = 10
@@ -57,8 +57,8 @@ def _error(check: CheckReport, report: RunReport) -> str:
         properties["col"] = column
     properties["title"] = f"{check.name}: {check.word}"
     message = [remark(check) or check.word, *check.detail[:DETAIL_LINES], repeat(check.name, report.suite)]
-    text = "\n".join(safe(part) for part in message)
-    listed = ",".join(f"{key}={value_of(safe(value))}" for key, value in properties.items())
+    text = "\n".join(printable(part) for part in message)
+    listed = ",".join(f"{key}={value_of(printable(value))}" for key, value in properties.items())
     return f"::error {listed}::{data(text)}"
 
 

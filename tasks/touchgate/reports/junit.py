@@ -11,13 +11,13 @@ from xml.etree import ElementTree as ET
 
 from touchgate.outcome import Verdict
 from touchgate.reports.model import CheckReport, LaneReport, RunReport
-from touchgate.reports.style import safe
+from touchgate.reports.style import printable
 from touchgate.reports.words import remark, worst_error
 
 
 def legal(text: str) -> str:
     """`text` as XML 1.0 can hold it: what it cannot, even escaped, is unprintable and becomes a backslash escape."""
-    return "\n".join(safe(line) for line in text.split("\n"))
+    return "\n".join(printable(line) for line in text.split("\n"))
 
 
 def junit_xml(report: RunReport) -> bytes:

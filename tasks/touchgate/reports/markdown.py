@@ -6,7 +6,7 @@ import re
 
 from touchgate.reports import words
 from touchgate.reports.model import CheckReport, RunReport, repeat
-from touchgate.reports.style import clip, safe
+from touchgate.reports.style import clip, printable
 
 DETAIL_LINES = 60
 LINE = 400
@@ -32,12 +32,12 @@ def text(value: str) -> str:
             return "<!-- -->"
         return ENTITIES.get(found, "\\" + found)
 
-    return SPECIAL.sub(escaped, clip(safe(value), LINE))
+    return SPECIAL.sub(escaped, clip(printable(value), LINE))
 
 
 def code(value: str) -> str:
     """`value` in code type; as plain text where a code span could not hold it inside a table."""
-    shown = safe(value)
+    shown = printable(value)
     if not shown.strip() or "`" in shown or "|" in shown:
         return text(value)
     return f"`{shown}`"
@@ -45,7 +45,7 @@ def code(value: str) -> str:
 
 def block(lines: list[str]) -> str:
     """Lines in a fenced block that none of them can end."""
-    shown = [clip(safe(line), LINE) for line in lines]
+    shown = [clip(printable(line), LINE) for line in lines]
     longest = max((len(run) for line in shown for run in re.findall("`+", line)), default=0)
     fence = "`" * max(3, longest + 1)
     return "\n".join([f"{fence}text", *shown, fence])

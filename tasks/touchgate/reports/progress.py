@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from touchgate.reports.style import cells, clip, safe
+from touchgate.reports.style import cells, clip, printable
 from touchgate.reports.words import duration
 
 BAR = 20
@@ -62,14 +62,20 @@ def live_line(
     if cells(head) + 2 + cells(tail) > width:
         tail = ""
     room = width - cells(head) - 2 - (cells(tail) + 2 if tail else 0)
-    names = ", ".join(safe(name) for name, _ in sorted(running.items(), key=lambda item: -item[1]))
+    names = ", ".join(printable(name) for name, _ in sorted(running.items(), key=lambda item: -item[1]))
     parts = [head, clip(names, room) if room > len("...") else "", tail]
     return clip("  ".join(part for part in parts if part), width)
 
 
 def _left(left: tuple[float, bool] | None, running: Mapping[str, float]) -> str:
     if left is not None and left[0] >= 1:
-        return f"{'about' if left[1] else 'at least'} {duration(float(round(left[0]))).replace('.00', '')} left"
+        return f"{'about' if left[1] else 'at least'} {_rough(left[0])} left"
     if left is None and running:
-        return f"for {duration(float(round(max(running.values())))).replace('.00', '')}"
+        return f"for {_rough(max(running.values()))}"
     return ""
+
+
+def _rough(seconds: float) -> str:
+    """Whole seconds: decimals of a guess would only flicker."""
+    whole = round(seconds)
+    return f"{whole} s" if whole < 100 else duration(whole)  # noqa: PLR2004

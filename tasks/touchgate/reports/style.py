@@ -10,13 +10,13 @@ CODES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "c
 """ANSI's numbers for the styles that are used."""
 
 
-def safe(text: str) -> str:
+def printable(text: str) -> str:
     r"""`text` on one line, with everything that a terminal or a reader could take for something else made visible.
 
     Control characters (an escape sequence in a file's name), direction marks and unassigned code points become
     backslash escapes; so do the lone surrogates that stand for bytes which are not UTF-8.
 
-    >>> print(safe("a\x1b[2Jb\udcff"))
+    >>> print(printable("a\x1b[2Jb\udcff"))
     a\x1b[2Jb\xff
     """
     if text.isprintable():

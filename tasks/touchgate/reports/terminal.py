@@ -27,7 +27,7 @@ from touchgate.reports.style import (
     encodable,
     pad,
     paint,
-    safe,
+    printable,
     wants_colour,
     wants_redraw,
 )
@@ -130,7 +130,7 @@ class Terminal:
                 self._write(self._guard(self._name_cell(name, ".")))
                 self._open = name
             elif self._verbose:
-                self._lines([f"   {pad(safe(name), self._name_width)}   started"])
+                self._lines([f"   {pad(printable(name), self._name_width)}   started"])
 
     def finish(self, check: CheckReport) -> None:
         """A check has ended, or an earlier result stands for it."""
@@ -154,11 +154,13 @@ class Terminal:
                 if check.broken:
                     lines += ["", *self._failure(check, report)]
             rest = self._unmeasured(report) + self._missed(report)
-            rest += [self._paint(f"note: {safe(note)}", "yellow") for note in report.notes if note not in self._said]
+            rest += [
+                self._paint(f"note: {printable(note)}", "yellow") for note in report.notes if note not in self._said
+            ]
             if lines or (rest and report.checks):
                 lines.append("")
             style = "green" if report.exit == 0 else "red"
-            lines += [*rest, self._paint(safe(words.last_line(report)), "bold", style)]
+            lines += [*rest, self._paint(printable(words.last_line(report)), "bold", style)]
             self._lines(lines)
 
     def close(self) -> None:
@@ -178,15 +180,15 @@ class Terminal:
 
     def _judged(self, report: RunReport) -> list[str]:
         commits = (("base", report.base), ("head", report.head), ("merge base", report.merge_base))
-        line = "  ".join(f"{name} {safe(words.short(commit))}" for name, commit in commits)
+        line = "  ".join(f"{name} {printable(words.short(commit))}" for name, commit in commits)
         if report.open_reason is None:
             line += f"  {words.plural(report.touched, 'path')} touched"
         known = words.known_from(report)
-        lines = [self._paint(line, "bold"), *([f"   {safe(known)}"] if known else [])]
+        lines = [self._paint(line, "bold"), *([f"   {printable(known)}"] if known else [])]
         if report.open_reason is not None:
-            lines.append(self._paint(f"EVERYTHING RUNS: {safe(report.open_reason)}", "bold", "yellow"))
+            lines.append(self._paint(f"EVERYTHING RUNS: {printable(report.open_reason)}", "bold", "yellow"))
         elif report.due:
-            lines.append(f"everything is due: {safe(report.due)}")
+            lines.append(f"everything is due: {printable(report.due)}")
         return lines
 
     def _lanes(self, report: RunReport) -> list[str]:
@@ -200,16 +202,16 @@ class Terminal:
         if self._verbose:
             return [*lines, *(self._lane(lane, column) for lane in untouched)]
         if len(untouched) <= FEW:
-            return [*lines, f"{head}: {', '.join(safe(lane.name) for lane in untouched)}"]
+            return [*lines, f"{head}: {', '.join(printable(lane.name) for lane in untouched)}"]
         return [*lines, f"{head} (-v lists them)"]
 
     def _lane(self, lane: LaneReport, column: int) -> str:
         word = ("affected" if lane.path is not None else "runs") if lane.runs else "untouched"
         parts = [
-            pad(safe(lane.name), column),
+            pad(printable(lane.name), column),
             pad(word, len("untouched")),
-            safe(lane.reason),
-            safe(lane.where),
+            printable(lane.reason),
+            printable(lane.where),
         ]
         line = "   ".join(part for part in parts if part).rstrip()
         return line if lane.runs else self._paint(line, "dim")
@@ -218,17 +220,17 @@ class Terminal:
         if not report.running:
             return []
         pairs = (("device", report.device), ("lease", report.lease), ("reservation", report.reservation))
-        return [f"{name}   {safe(value)}" for name, value in pairs if value]
+        return [f"{name}   {printable(value)}" for name, value in pairs if value]
 
     def _name_cell(self, name: str, prefix: str) -> str:
-        return f"{prefix:<3}{pad(safe(name), self._name_width)}   "
+        return f"{prefix:<3}{pad(printable(name), self._name_width)}   "
 
     def _result(self, check: CheckReport) -> str:
         word = check.word
         seconds = "" if check.reused or check.seconds is None or check.verdict is Verdict.UNMEASURED else check.seconds
         took = seconds if isinstance(seconds, str) else words.duration(seconds)
         styled = self._paint(word, *STYLES[word.partition(" (")[0]]) + " " * (self._word_width - cells(word))
-        tail = f"   {took:>6}   {safe(words.remark(check))}".rstrip()
+        tail = f"   {took:>6}   {printable(words.remark(check))}".rstrip()
         return (styled + tail) if tail else styled.rstrip()
 
     def _facts(self, check: CheckReport) -> list[str]:
@@ -236,40 +238,42 @@ class Terminal:
             return []
         facts = sorted(check.facts.items())
         texts = [f"{key}: {json.dumps(value, ensure_ascii=False, default=str)}" for key, value in facts]
-        return [self._paint(f"     {safe(text)}", "dim") for text in texts]
+        return [self._paint(f"     {printable(text)}", "dim") for text in texts]
 
     def _failure(self, check: CheckReport, report: RunReport) -> list[str]:
         why = words.remark(check)
         title = (
-            self._paint(check.word, *STYLES[check.word]) + f"  {safe(check.name)}" + (f"   {safe(why)}" if why else "")
+            self._paint(check.word, *STYLES[check.word])
+            + f"  {printable(check.name)}"
+            + (f"   {printable(why)}" if why else "")
         )
-        lines = [title, *(f"   | {safe(line)}" for line in check.detail[:DETAIL_LINES])]
+        lines = [title, *(f"   | {printable(line)}" for line in check.detail[:DETAIL_LINES])]
         if len(check.detail) > DETAIL_LINES:
             lines.append(f"   | and {words.plural(len(check.detail) - DETAIL_LINES, 'line')} more")
         if check.where:
-            lines.append(f"   declared: {safe(check.where)}")
+            lines.append(f"   declared: {printable(check.where)}")
         if check.log:
-            lines.append(f"   log: {safe(check.log)}")
+            lines.append(f"   log: {printable(check.log)}")
         if check.withheld:
             lines.append(f"   variables it was not given (`env:` of its lane gives them): {_some(check.withheld)}")
-        lines.append(f"   repeat: {safe(repeat(check.name, report.suite))}")
+        lines.append(f"   repeat: {printable(repeat(check.name, report.suite))}")
         return lines
 
     def _unmeasured(self, report: RunReport) -> list[str]:
         lines = []
         groups = words.by_reason(check for check in report.checks if check.verdict is Verdict.UNMEASURED)
         for reason, names in groups.items():
-            lines.append(self._paint("unmeasured", "yellow") + f": {_some(names)}: {safe(reason)}")
+            lines.append(self._paint("unmeasured", "yellow") + f": {_some(names)}: {printable(reason)}")
         missed = [check.name for check in report.checks if check.verdict is None]
         if missed:
             lines.append(self._paint("never reached", "yellow") + f": {_some(missed)}")
         return lines
 
     def _missed(self, report: RunReport) -> list[str]:
-        return [self._paint(safe(words.over_target(lane)), "yellow") for lane in report.lanes if lane.over_target]
+        return [self._paint(printable(words.over_target(lane)), "yellow") for lane in report.lanes if lane.over_target]
 
     def _column(self, name: str) -> int:
-        return min(NAME_WIDTH, cells(safe(name)))
+        return min(NAME_WIDTH, cells(printable(name)))
 
     def _paint(self, text: str, *styles: str) -> str:
         return paint(text, *styles) if self._colour else text
@@ -281,7 +285,7 @@ class Terminal:
             said = text.removeprefix("note: ")
             if said not in self._said:
                 self._said.add(said)
-                self._lines([self._paint(safe(text), style)])
+                self._lines([self._paint(printable(text), style)])
 
     def _lines(self, lines: Iterable[str]) -> None:
         """Lines that stay, above the live line."""
@@ -358,7 +362,7 @@ class Terminal:
 
 
 def _some(names: Iterable[str]) -> str:
-    listed = [safe(name) for name in names]
+    listed = [printable(name) for name in names]
     more = len(listed) - MANY_NAMES
     return ", ".join(listed[:MANY_NAMES]) + (f" and {more} more" if more > 0 else "")
 
