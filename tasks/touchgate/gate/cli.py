@@ -165,7 +165,7 @@ def _of_workflow(repo: Repository, judged: Judged, asked: Asked, start: Path, en
 
 
 def _workflow_event(event: forge.Event | None) -> str | None:
-    """The event whose list counts; None (a dispatch, a local call) for the workflow's first, pull requests before pushes.
+    """The event whose list counts; None (a dispatch, a local call): the workflow's first, pull requests before pushes.
 
     An event that could have a list but has none in this workflow is passed on: its answer is that everything touches.
     """
@@ -177,7 +177,7 @@ def _workflow_event(event: forge.Event | None) -> str | None:
 
 
 def _find_workflow(repo: Repository, judged: Judged, asked: str, start: Path) -> tuple[str, bytes]:
-    """The workflow's path from the root and its text at head. Asked for by path, from the root or from here, or name."""
+    """The workflow's path from the root and its text at head. Asked for by name, or path from the root or from here."""
     read = sources.head_reader(repo, judged)
     tried = [Path(asked)]
     with contextlib.suppress(ValueError):

@@ -52,6 +52,7 @@ _OVERRIDES = (
     "core.trustctime=true",
     "core.untrackedCache=false",
     "diff.ignoreSubmodules=none",
+    f"diff.orderFile={os.devnull}",
     "diff.relative=false",
     "diff.renames=false",
     "gc.auto=0",
@@ -388,6 +389,7 @@ class _ObjectReader:
     def __init__(self, command: list[str], environ: dict[str, str], root: Path) -> None:
         self._root = root
         self._pending = b""
+        self._said = b""
         try:
             self._process = subprocess.Popen(
                 command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environ, bufsize=0
@@ -396,7 +398,7 @@ class _ObjectReader:
             _raise_missing(error)
 
     def read(self, request: bytes, limit: int | None = None) -> tuple[str, bytes, bytes] | None:
-        """(id, type, content) of what the request names, or None. limit: keep no more than its first limit + 1 bytes."""
+        """(id, type, content) of what the request names, or None. limit: keep only its first limit + 1 bytes."""
         assert self._process.stdin  # noqa: S101 (opened as a pipe)
         try:
             self._process.stdin.write(request + b"\n")
@@ -452,13 +454,15 @@ class _ObjectReader:
                 return
             if err not in ready:
                 raise GitFault(f"git cat-file did not answer within {TIME_LIMIT:.0f} s")
-            if not os.read(err, 1 << 16):
+            said = os.read(err, 1 << 16)
+            self._said = (self._said + said)[: 1 << 16]
+            if not said:
                 poll.unregister(err)
 
     def _raise_ended(self) -> NoReturn:
         assert self._process.stderr  # noqa: S101 (opened as a pipe)
-        stderr = self._process.stderr.read()
-        raise _fault("cat-file", self._process.wait(), stderr, self._root)
+        said = self._said + self._process.stderr.read()
+        raise _fault("cat-file", self._process.wait(), said, self._root)
 
 
 def _raise_missing(error: OSError) -> NoReturn:
