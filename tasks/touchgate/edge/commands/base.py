@@ -28,7 +28,7 @@ class RepositoryCommand(Command):  # type: ignore[misc]  # doit has no types
     def parse_execute(self, in_args: list[str]) -> int:
         """Options may stand before, between and after names; what follows `--` is left alone."""
         rest: list[str] = []
-        args, _, after = _split(in_args)
+        args, after = _split(_as_typed(self.name, in_args))
         try:
             params, args = self.cmdparser.parse(args)
             while args:
@@ -77,11 +77,21 @@ def fetch_base(repo: Repository, base: str | None) -> None:
         raise UsageFault(str(fault)) from None
 
 
-def _split(arguments: list[str]) -> tuple[list[str], bool, list[str]]:
+def _split(arguments: list[str]) -> tuple[list[str], list[str]]:
     if "--" in arguments:
         at = arguments.index("--")
-        return arguments[:at], True, arguments[at + 1 :]
-    return arguments, False, []
+        return arguments[:at], arguments[at + 1 :]
+    return arguments, []
+
+
+def _as_typed(name: str, arguments: list[str]) -> list[str]:
+    """The arguments with those that doit took for its own variables (it takes every NAME=VALUE away)."""
+    typed = sys.argv[1:]
+    if name not in typed:
+        return arguments
+    typed = typed[typed.index(name) + 1 :]
+    kept = [word for word in typed if word.startswith("-") or "=" not in word]
+    return typed if kept == arguments else arguments
 
 
 def refuse(text: str) -> int:

@@ -133,7 +133,7 @@ def _check(declared: Declared) -> int:
     """Print what is wrong with patterns; 1 when anything is."""
     from touchgate.gate.patterns import PatternList  # noqa: PLC0415
 
-    tracked = [entry.path for entry in declared.repository.tracked(())]
+    tracked = [entry.path for entry in declared.repository.tracked()]
     found = []
     for lane in declared.head.values():
         for pattern in lane.paths:
