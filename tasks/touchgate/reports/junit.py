@@ -2,7 +2,8 @@
 
 A suite for each lane, a case for each check. A reused pass is a passed case that says so in its output. An untouched
 lane is one skipped case with the reason; a lane that runs without a check, and a check that was never reached, are
-errors, because a server that counted them as skipped would show green for what nobody measured.
+errors, because a server that counted them as skipped would show green for what nobody measured. What XML 1.0 cannot
+hold, even escaped, is unprintable, so `printable` has made it a backslash escape.
 """
 
 from __future__ import annotations
@@ -13,11 +14,6 @@ from touchgate.outcome import Verdict
 from touchgate.reports.model import CheckReport, LaneReport, RunReport
 from touchgate.reports.style import printable
 from touchgate.reports.words import remark, worst_error
-
-
-def legal(text: str) -> str:
-    """`text` as XML 1.0 can hold it: what it cannot, even escaped, is unprintable and becomes a backslash escape."""
-    return "\n".join(printable(line) for line in text.split("\n"))
 
 
 def junit_xml(report: RunReport) -> bytes:
@@ -38,7 +34,7 @@ def _suite(lane: LaneReport, checks: list[CheckReport]) -> ET.Element:
     else:
         cases = [_case(check) for check in checks]
     took = sum(float(case.get("time", "0")) for case in cases)
-    suite = ET.Element("testsuite", name=legal(lane.name), tests=str(len(cases)), time=f"{took:.3f}")
+    suite = ET.Element("testsuite", name=printable(lane.name), tests=str(len(cases)), time=f"{took:.3f}")
     for attribute, tag in (("errors", "error"), ("failures", "failure"), ("skipped", "skipped")):
         suite.set(attribute, str(sum(case.find(tag) is not None for case in cases)))
     suite.extend(cases)
@@ -46,16 +42,16 @@ def _suite(lane: LaneReport, checks: list[CheckReport]) -> ET.Element:
 
 
 def _lane_case(lane: LaneReport, tag: str, message: str) -> ET.Element:
-    case = ET.Element("testcase", classname=legal(lane.name), name=legal(lane.name), time="0.000")
-    ET.SubElement(case, tag, message=legal(message))
+    case = ET.Element("testcase", classname=printable(lane.name), name=printable(lane.name), time="0.000")
+    ET.SubElement(case, tag, message=printable(message))
     return case
 
 
 def _case(check: CheckReport) -> ET.Element:
     # A reused result took no time in this run; what it once took is in the output.
     seconds = 0.0 if check.cached else check.seconds or 0.0
-    case = ET.Element("testcase", classname=legal(check.lane), name=legal(check.name), time=f"{seconds:.3f}")
-    message, body = legal(check.reason or worst_error(check.worst, failed=True) or check.word), legal(_body(check))
+    case = ET.Element("testcase", classname=printable(check.lane), name=printable(check.name), time=f"{seconds:.3f}")
+    message, body = printable(check.reason or worst_error(check.worst, failed=True) or check.word), _body(check)
     if check.verdict in (Verdict.FAILED, Verdict.TIMED_OUT):
         ET.SubElement(case, "failure", message=message, type=check.verdict.value).text = body
     elif check.verdict is Verdict.ERROR:
@@ -66,7 +62,7 @@ def _case(check: CheckReport) -> ET.Element:
         ET.SubElement(case, "error", message=message, type="never_reached")
     else:
         said = ": ".join(part for part in (check.word, remark(check)) if part)
-        ET.SubElement(case, "system-out").text = legal(said)
+        ET.SubElement(case, "system-out").text = printable(said)
     return case
 
 
@@ -74,4 +70,4 @@ def _body(check: CheckReport) -> str:
     lines = list(check.detail)
     lines += [f"log: {check.log}"] if check.log else []
     lines += [f"variables it was not given: {', '.join(check.withheld)}"] if check.withheld else []
-    return "\n".join(lines)
+    return "\n".join(printable(line) for line in lines)
