@@ -59,19 +59,18 @@ class Device:
     freed: list[int] = field(default_factory=list)
     launches: list = field(default_factory=list)
     orders: list[int] = field(default_factory=list)
+    seed: int = 99
 
     def buffer(self, size: int) -> Block:
         start, self.top = self.top, self.top + -(-size // 256) * 256
         return Block(self.memory, start, size, self.freed)
 
-    def reseed(self, order: int) -> None:
-        self.orders.append(order)
-
-    def kernel(self, name: str) -> Device:
+    def kernel(self, _: str) -> Device:
         return self
 
     def launch(self, grid, block, arguments, shared=0) -> None:
         self.launches.append((grid, block, arguments, shared))
+        self.orders.append(self.seed)
         self.function(self.memory.view(np.float32), arguments)
 
 
@@ -86,16 +85,16 @@ def arrays(case, random):
     yield scratch("s", "float32", (4,))
 
 
-def launch(case, placed, threads):
+def launch(_, placed, threads):
     x, y, s = (placed[name] for name in ("x", "y", "s"))
     yield Launch("double", (1, 1, 1), (threads, 1, 1), [x.pointer, y.pointer, s.pointer, x.stride, y.stride, threads])
 
 
-def oracle(case, inputs):
+def oracle(_, inputs):
     return {"y": inputs["x"].astype(np.float64) * 2}
 
 
-def bound(case, inputs, outputs):
+def bound(*_):
     return {"y": Bound(None, "doubling is exact")}
 
 
@@ -114,7 +113,7 @@ def double(memory, arguments, *, rows=ROWS, factor=2.0, columns=N):
 def run(function, chosen=ORACLE, *, small=False):
     device = Device(function)
     lines: list[str] = []
-    tally = trials.run(chosen, trials.chosen_cases(chosen, "emulated", small=small), device, device, lines.append)
+    tally = trials.run(chosen, trials.chosen_cases(chosen, "emulated", small=small), device, device, log=lines.append)
     return tally, device, lines
 
 
@@ -123,7 +122,7 @@ def test_a_right_kernel_passes_in_every_way():
     assert (tally.cases, tally.trials, tally.faults) == (2, 10, [])
     assert tally.worst == trials.Worst(0.0, 0.0, "a: y", (0, 0))
     assert tally.reasons == {"float32": ["doubling is exact"]}
-    assert lines == ["a: 5 ways", "b: 5 ways"]
+    assert lines == ["a", "b"]
     assert device.orders == [0, 1, 2, 3, 4] * 2
     assert sorted(device.freed) == sorted(set(device.freed))
     assert len(device.freed) == 3 * 10
@@ -146,7 +145,7 @@ def kind(function, chosen=ORACLE):
 
 
 def test_what_it_catches():
-    assert kind(lambda memory, arguments: None) == ["unwritten"] * 5
+    assert kind(lambda *_: None) == ["unwritten"] * 5
     assert kind(lambda memory, arguments: double(memory, arguments, factor=0)) == ["mismatch"] * 5
     assert kind(lambda memory, arguments: double(memory, arguments, factor=1)) == ["mismatch"] * 5
     assert kind(lambda memory, arguments: double(memory, arguments, rows=ROWS - 1)) == ["unwritten"] * 5
@@ -197,7 +196,7 @@ def test_the_lines_of_a_mismatch():
     assert fault.lines[1].endswith("2 ulp apart, bit for bit")
     assert fault.lines[2] == "bound: doubling is exact"
     assert fault.lines[3].startswith("111 of 111 elements differ; worst error 4.77e-07 at [0, 0], bound 0")
-    assert lines[0] == "\n  ".join(fault.lines)
+    assert lines[:2] == ["a", "  " + "\n  ".join(fault.lines)]
 
 
 def test_the_line_of_an_element_never_written():
@@ -207,7 +206,7 @@ def test_the_line_of_an_element_never_written():
 
 
 def test_a_fault_of_the_launch_ends_the_check():
-    def crash(memory, arguments):
+    def crash(*_):
         raise LaunchFault("an illegal address")
 
     tally, _, _ = run(crash)
@@ -227,24 +226,28 @@ def replaced(**changes):
 @pytest.mark.parametrize(
     ("changes", "error", "message"),
     [
-        ({"cases": lambda: []}, OracleFault, "it has no case for the place 'emulated'; nothing ran"),
+        ({"cases": list}, OracleFault, "it has no case for the place 'emulated'; nothing ran"),
         ({"cases": lambda: [Case("a", "float32"), Case("a", "float32")]}, OracleFault, "two cases are named 'a'"),
         ({"cases": lambda: [Case("a", "float8")]}, OracleFault, "dtype 'float8' is none of float32"),
-        ({"oracle": lambda case, inputs: {}}, OracleFault, r"case 'a': oracle gives \[\], the outputs are \['y'\]"),
-        ({"bound": lambda case, inputs, outputs: {"z": Bound(None, "")}}, OracleFault, r"case 'a': bound gives \['z'\]"),
-        ({"oracle": lambda case, inputs: {"y": np.zeros(3)}}, BoundFault, "the oracle gives shape"),
+        ({"oracle": lambda *_: {}}, OracleFault, r"case 'a': oracle gives \[\], the outputs are \['y'\]"),
         (
-            {"bound": lambda case, inputs, outputs: {"y": Bound(10.0, "loose")}},
+            {"bound": lambda *_: {"z": Bound(None, "")}},
+            OracleFault,
+            r"case 'a': bound gives \['z'\]",
+        ),
+        ({"oracle": lambda *_: {"y": np.zeros(3)}}, BoundFault, "the oracle gives shape"),
+        (
+            {"bound": lambda *_: {"y": Bound(10.0, "loose")}},
             OracleFault,
             "would let an output of zeros pass in every float32 case",
         ),
-        ({"arrays": lambda case, random: [scratch("s", "float32", (1,))]}, OracleFault, "case 'a' has no output"),
+        ({"arrays": lambda *_: [scratch("s", "float32", (1,))]}, OracleFault, "case 'a' has no output"),
     ],
 )
 def test_unusable_oracles(changes, error, message):
     chosen = replaced(**changes)
     if "arrays" in changes:
-        chosen = replaced(**changes, oracle=lambda case, inputs: {}, bound=lambda case, inputs, outputs: {})
+        chosen = replaced(**changes, oracle=lambda *_: {}, bound=lambda *_: {})
     with pytest.raises(error, match=message):
         run(double, chosen)
 
@@ -256,12 +259,12 @@ def test_every_byte_outside_the_elements_is_guarded(gap, dtype, columns):
     """Flip each element of the buffer in turn: damage exactly where no element of the output lies."""
     array = wanted("y", dtype, (2, columns))
     size = array.shape and {"float32": 4, "float16": 2}[dtype]
-    image = Image(array, 1, Layout(gap=gap).stride(columns, size))
+    image = Image(array, 1, Layout(gap=gap).stride(columns, size), ZONE)
     inside = np.zeros(image.before.size // size, dtype=bool)
     for row in range(2):
         start = ZONE // size + 1 + row * image.stride
         inside[start : start + columns] = True
-    near = [i for i in range(ZONE // size - 3, len(inside) - ZONE // size + 3)]
+    near = range(ZONE // size - 3, len(inside) - ZONE // size + 3)
     for i in [0, *near, len(inside) - 1]:
         after = image.before.copy()
         after[i * size] ^= 0xFF

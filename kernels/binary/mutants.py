@@ -44,7 +44,7 @@ MUTANTS = (
         "mismatch",
     ),
     Mutant(
-        "second operand's alignment not asked for head and tail",
+        "head counted twice",
         "binary.cu",
         "const long long count = (n - head) / kSize;",
         "const long long count = n / kSize;",

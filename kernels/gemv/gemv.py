@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 
@@ -15,7 +15,8 @@ SHAPES = (
     *((37, 1), (67, 13), (131, 7)),
 )
 EMPTY_SHAPES = ((0, 7), (3, 0))
-GPU_SHAPES = ((4099, 4099), (2048, 8192), (300, 65537), (7, 1_000_003), (65537, 65))
+SMALL_SHAPES = ((3, 33), (3, 257), (37, 1))
+GPU_SHAPES = ((4099, 1031), (2048, 2048), (300, 16385), (7, 262_139), (65537, 33))
 WAYS = ("warp", "block", "split")
 WARP = 32
 PIECES = 8
@@ -34,23 +35,24 @@ def way(m: int, n: int) -> str:
 
 
 def cases() -> Iterator[Case]:
-    """Every shape with integers (exact) and random values, every way; rows with NaN and infinity; the rule's own choice."""
+    """Give every shape with integers and random values, every way; NaN and infinity; the rule's own choice."""
     for dtype in DTYPES:
         for number, (m, n) in enumerate(SHAPES):
             for turn, chosen in enumerate(WAYS):
                 # Neighbouring shapes and ways take turns with the kinds of values: all meet, at half the time.
                 values = ("integers", "random")[(number + turn) % 2]
                 parameters = {"m": m, "n": n, "way": chosen, "values": values}
-                yield Case(f"{dtype} {m}x{n} {chosen} {values}", dtype, parameters, small=n in (33, 257) or m == 37)  # noqa: PLR2004
+                name = f"{dtype} {m}x{n} {chosen} {values}"
+                yield Case(name, dtype, parameters, small=(m, n) in SMALL_SHAPES)
         for chosen in WAYS:
             parameters = {"m": 5, "n": 259, "way": chosen, "values": "special"}
             yield Case(f"{dtype} 5x259 {chosen} NaN and infinity", dtype, parameters)
         for m, n in EMPTY_SHAPES:
             yield Case(f"{dtype} {m}x{n}", dtype, {"m": m, "n": n, "way": way(m, n), "values": "integers"})
-        for m, n in GPU_SHAPES:
-            for values in ("integers", "random"):
-                parameters = {"m": m, "n": n, "way": way(m, n), "values": values}
-                yield Case(f"{dtype} {m}x{n} {values}", dtype, parameters, places=("gpu",))
+        for number, (m, n) in enumerate(GPU_SHAPES):
+            values = ("random", "integers")[number % 2]
+            parameters = {"m": m, "n": n, "way": way(m, n), "values": values}
+            yield Case(f"{dtype} {m}x{n} {values}", dtype, parameters, places=("gpu",))
 
 
 def arrays(case: Case, random: np.random.Generator) -> Iterator[Array]:

@@ -9,9 +9,21 @@ MUTANTS = (
     Mutant("copied input", "gemv.cu", "return total;", "return lane == 0 ? widen(x[0]) : 0.0f;", "mismatch"),
     Mutant("last element unwritten", "gemv.cu", "if (row < m) {", "if (row < m - 1) {", "unwritten"),
     Mutant("missing barrier", "../common/reduce.cuh", "    __syncthreads();\n", "", "mismatch"),
-    Mutant("grid one block short", "gemv.py", "grid = -(-m // (threads // WARP))", "grid = max(m // (threads // WARP), 1)", "unwritten"),
+    Mutant(
+        "grid one block short",
+        "gemv.py",
+        "grid = -(-m // (threads // WARP))",
+        "grid = max(m // (threads // WARP), 1)",
+        "unwritten",
+    ),
     Mutant("accumulated in the storage type", "gemv.cu", FUSED, f"widen(narrow<T>({FUSED}))", "mismatch"),
-    Mutant("row stride ignored", "gemv.cu", "dot(A + row * lda, x, n, lane, kWarp)", "dot(A + row * n, x, n, lane, kWarp)", "mismatch"),
+    Mutant(
+        "row stride ignored",
+        "gemv.cu",
+        "dot(A + row * lda, x, n, lane, kWarp)",
+        "dot(A + row * n, x, n, lane, kWarp)",
+        "mismatch",
+    ),
     Mutant(
         "row's end read as a whole pack",
         "gemv.cu",
@@ -20,7 +32,11 @@ MUTANTS = (
         "mismatch",
     ),
     Mutant(
-        "a lane short in the warp's sum", "../common/reduce.cuh", "offset > 0; offset /= 2", "offset > 1; offset /= 2", "mismatch"
+        "a lane short in the warp's sum",
+        "../common/reduce.cuh",
+        "offset > 0; offset /= 2",
+        "offset > 1; offset /= 2",
+        "mismatch",
     ),
     Mutant("last piece left out", "gemv.cu", "piece < pieces; ++piece", "piece < pieces - 1; ++piece", "mismatch"),
 )

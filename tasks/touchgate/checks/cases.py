@@ -1,7 +1,7 @@
 """The interface of an oracle file: what stands beside a .cu and says which cases to run and what they must give.
 
-An oracle file is a Python file that defines `ORACLE = Oracle(...)`; docs/kernels.md explains it with a whole example. It is
-loaded by path: nothing is added to sys.path, and it reaches the files beside it with `from . import other`.
+An oracle file is a Python file that defines `ORACLE = Oracle(...)`; docs/kernels.md explains it with a whole example.
+It is loaded by path: nothing is added to sys.path, and it reaches the files beside it with `from . import other`.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ Dimensions = tuple[int, int, int]
 class Case:
     """One problem to solve: a shape, an element type, a way to make inputs.
 
-    name: unique in the file; it is what a failure is reported under. parameters: plain values for the file's own functions.
-    dtype: the element type the case is about ("float32", "float16", "bfloat16", "int32").
-    places: where it runs; the emulated device manages some ten million thread steps a second, so leave it the small ones.
-    small: quick enough to run under the sanitizers too.
+    name: unique in the file; it is what a failure is reported under. parameters: plain values for the file's own
+    functions. dtype: the element type the case is about ("float32", "float16", "bfloat16", "int32"). places: where it
+    runs; the emulated device manages some ten million thread steps a second, so leave it the small ones. small: quick
+    enough to run under the sanitizers too.
     """
 
     name: str
@@ -52,9 +52,10 @@ class Case:
 class Array:
     """One array that the kernel gets. The harness decides where it lies: alignment, row stride, red zones.
 
-    role: "in" (must be unchanged after the launch), "out" (poisoned before; every element must be written and right) or
-    "scratch" (poisoned before, ignored afterwards). shape: of one or two dimensions; the rows of a two-dimensional array may
-    lie further apart than they are long. data: an input's elements in the storage type (bfloat16: uint16 bits), C order.
+    role: "in" (must be unchanged after the launch), "out" (poisoned before; every element must be written and right)
+    or "scratch" (poisoned before, ignored afterwards). shape: of one or two dimensions; the rows of a two-dimensional
+    array may lie further apart than they are long. data: an input's elements in the storage type (bfloat16: uint16
+    bits), C order.
     """
 
     name: str
@@ -62,6 +63,11 @@ class Array:
     role: str
     shape: tuple[int, ...]
     data: NDArray[Any] | None = None
+
+    @property
+    def is_matrix(self) -> bool:
+        """Whether it has rows, which may lie apart."""
+        return len(self.shape) == 2  # noqa: PLR2004
 
     def __post_init__(self) -> None:
         if self.dtype not in numerics.FORMATS:
@@ -123,8 +129,8 @@ class Launch:
 class Bound:
     """How far an output may be from the oracle, and why.
 
-    limit: absolute, float64, a number or an array of the output's shape; None: bit for bit (a NaN where a NaN is wanted,
-    whatever its payload). reason: one line: which roundings, where.
+    limit: absolute, float64, a number or an array of the output's shape; None: bit for bit (a NaN where a NaN is
+    wanted, whatever its payload). reason: one line: which roundings, where.
     """
 
     limit: NDArray[np.float64] | float | None
@@ -141,9 +147,9 @@ class Oracle:
 
     They are in the .cu file of the oracle file's name, beside it. blocks: two different numbers of threads a block.
     cases(): all cases. arrays(case, random): inputs, outputs, scratch, with `random` as the only source of chance.
-    launch(case, arrays, threads): what to launch, in order; none where there is nothing to do.
-    oracle(case, inputs): the outputs by name: float64 (rounded once into the storage type where the bound is bit for bit) or
-    the storage type itself. bound(case, inputs, outputs): for each output by name how far the kernel may be from it.
+    launch(case, arrays, threads): what to launch, in order; none where there is nothing to do. oracle(case, inputs):
+    the outputs by name: float64 (rounded once into the storage type where the bound is bit for bit) or the storage
+    type itself. bound(case, inputs, outputs): for each output by name how far the kernel may be from it.
     """
 
     cases: Callable[[], Iterable[Case]]
@@ -161,8 +167,8 @@ class OracleFault(Exception):
 def load_file(path: Path) -> ModuleType:
     """Execute a Python file as a module of its own. Raises what the file raises.
 
-    Its folder and the ones above are its packages, by names that nothing else uses, so `from . import other` finds the file
-    beside it and two files of one name in different folders do not meet.
+    Its folder and the ones above are its packages, by names that nothing else uses, so `from . import other` finds
+    the file beside it and two files of one name in different folders do not meet.
     """
     path = path.absolute()
     label = "touchgate_oracle_" + hashlib.sha256(str(path.parent).encode(errors="surrogateescape")).hexdigest()[:12]

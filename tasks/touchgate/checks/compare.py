@@ -1,4 +1,4 @@
-"""Compare what a kernel wrote with what the oracle says, bit for bit or within a bound, and say exactly what differs."""
+"""Compare what a kernel wrote with what the oracle says, bit for bit or within a bound, and say what differs."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ class BoundFault(Exception):
 class Mismatch:
     """One element that is not as it must be.
 
-    got, expected: values; got_bits, expected_bits: hexadecimal, of the storage type (the expected value rounded into it).
-    ulps: representable values between the two, None where one is a NaN. error, bound: absolute; unwritten: it still holds
-    the poison.
+    got, expected: values; got_bits, expected_bits: hexadecimal, of the storage type (the expected value rounded into
+    it). ulps: representable values between the two, None where one is a NaN. error, bound: absolute; unwritten: it
+    still holds the poison.
     """
 
     index: tuple[int, ...]
@@ -60,10 +60,10 @@ class Comparison:
 def compare(got: NDArray[Any], answer: NDArray[Any], dtype: str, bound: Bound) -> Comparison:
     """Judge one output.
 
-    got: the storage type (bfloat16: uint16 bits), any shape. answer: the same shape, float64 or the storage type.
-    NaN is wanted where the answer is NaN and nowhere else, with any payload. An infinity is wanted where the answer is one;
-    it is also right where the answer is finite, but rounding something within the bound of it gives that infinity.
-    Raises `BoundFault`.
+    got: the storage type (bfloat16: uint16 bits), any shape. answer: the same shape, float64 or the storage type. NaN
+    is wanted where the answer is NaN and nowhere else, with any payload. An infinity is wanted where the answer is
+    one; it is also right where the answer is finite, but rounding something within the bound of it gives that
+    infinity. Raises `BoundFault`.
     """
     form = numerics.FORMATS[dtype]
     if answer.shape != got.shape:

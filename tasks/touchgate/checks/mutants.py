@@ -12,8 +12,9 @@ from touchgate.checks.cases import load_file
 class Mutant:
     """One change.
 
-    name: what is broken. file: the file to change, relative to the folder of the mutants file. old: text that occurs exactly
-    once in it; new: what takes its place. fault: how the check must catch it: "mismatch", "unwritten", "damage" or "launch".
+    name: what is broken. file: the file to change, relative to the folder of the mutants file. old: text that occurs
+    exactly once in it; new: what takes its place. fault: how the check must catch it: "mismatch", "unwritten",
+    "damage" or "launch".
     """
 
     name: str

@@ -1,7 +1,8 @@
 """Number formats bit by bit: what a kernel's array holds, how float64 is rounded into it, how far two values are apart.
 
-numpy has no bfloat16, so its arrays are uint16 bit patterns everywhere (as on the device). All roundings are to nearest,
-ties to even, in one step: rounding float64 to float32 and that to bfloat16 would be two, and wrong near ties.
+numpy has no bfloat16, so its arrays are uint16 bit patterns everywhere (as on the device). All roundings are to
+nearest, ties to even, in one step: rounding float64 to float32 and that to bfloat16 would be two, and wrong near
+ties.
 """
 
 from __future__ import annotations
@@ -19,10 +20,11 @@ if TYPE_CHECKING:
 class Format:
     """How one element type is stored.
 
-    storage: the numpy dtype of its arrays. poison: the bit pattern outputs and what surrounds them are filled with, a quiet
-    NaN with a payload, or 0xA5 bytes. fence: another one, for what surrounds inputs: a kernel that copies too much must not
-    write poison over poison. precision: bits of the significand, the hidden one included (0 for integers).
-    least: exponent of the smallest subnormal, 2**least. limit: exponent of the first power of two that is too large.
+    storage: the numpy dtype of its arrays. poison: the bit pattern outputs and what surrounds them are filled with, a
+    quiet NaN with a payload, or 0xA5 bytes. fence: another one, for what surrounds inputs: a kernel that copies too
+    much must not write poison over poison. precision: bits of the significand, the hidden one included (0 for
+    integers). least: exponent of the smallest subnormal, 2**least. limit: exponent of the first power of two that is
+    too large.
     """
 
     name: str
@@ -73,7 +75,8 @@ def unsigned(bits: NDArray[Any]) -> NDArray[Any]:
 
 def bfloat16_to_float32(bits: NDArray[np.uint16]) -> NDArray[np.float32]:
     """Exact: a bfloat16 is the upper half of a float32."""
-    return (bits.astype(np.uint32) << np.uint32(16)).view(np.float32)
+    wide: NDArray[np.float32] = (bits.astype(np.uint32) << np.uint32(16)).view(np.float32)
+    return wide
 
 
 def bfloat16_from_float64(values: NDArray[Any]) -> NDArray[np.uint16]:
@@ -94,7 +97,8 @@ def bfloat16_from_float64(values: NDArray[Any]) -> NDArray[np.uint16]:
         narrow = np.where(finite, rounded, wide).astype(np.float32)  # exact, or beyond 2**128: infinity
     bits = (narrow.view(np.uint32) >> np.uint32(16)).astype(np.uint16)
     quiet = np.where(np.signbit(wide), np.uint16(0xFFC0), np.uint16(0x7FC0))
-    return np.where(np.isnan(wide), quiet, bits).astype(np.uint16)
+    found: NDArray[np.uint16] = np.where(np.isnan(wide), quiet, bits).astype(np.uint16)
+    return found
 
 
 def store(values: NDArray[Any], dtype: str) -> NDArray[Any]:
@@ -136,17 +140,18 @@ def ordered(stored: NDArray[Any], dtype: str) -> NDArray[np.int64]:
 
 def ulp_distance(left: NDArray[Any], right: NDArray[Any], dtype: str) -> NDArray[np.int64]:
     """How many representable values apart, elementwise. For integers their difference. Not for NaN."""
-    return np.abs(ordered(left, dtype) - ordered(right, dtype))
+    distance: NDArray[np.int64] = np.abs(ordered(left, dtype) - ordered(right, dtype))
+    return distance
 
 
 def filled(size: int, dtype: str, pattern: int) -> NDArray[np.uint8]:
-    """`size` bytes of a bit pattern of `dtype`'s width, from a whole element on; `size` is a multiple of an element's."""
+    """`size` bytes of a bit pattern of `dtype`'s width; `size` is a multiple of an element's."""
     width = FORMATS[dtype].size
     return np.full(size // width, pattern, dtype=np.dtype(f"u{width}")).view(np.uint8)
 
 
 def gamma(count: int, unit: float) -> float:
-    """gamma_n = n u / (1 - n u): the relative error after `count` roundings with unit roundoff `unit` (Higham, 2002)."""
+    """gamma_n = n u / (1 - n u): the relative error after n roundings with unit roundoff u (Higham 2002)."""
     product = count * unit
     if product >= 1:
         raise ValueError(f"{count} roundings of {unit} have no bound")

@@ -1,8 +1,8 @@
 """Where a check's arrays lie on the device: shifted off alignment, rows apart, everything around them poisoned.
 
-One buffer an array: a red zone, the array, a red zone. Before the launch every byte that is not an input's element holds a
-pattern: poison in and about outputs, the fence about inputs, the gaps between rows included. Afterwards only the elements of
-outputs and scratch may have changed.
+One buffer an array: a red zone, the array, a red zone. Before the launch every byte that is not an input's element
+holds a pattern: poison in and about outputs, the fence about inputs, the gaps between rows included. Afterwards only
+the elements of outputs and scratch may have changed.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from touchgate.checks.cases import Array, Placed
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+    from typing_extensions import Self
 
     from touchgate.devices import Buffer, Device
 
@@ -31,12 +32,13 @@ class Layout:
 
     shift: elements between the red zone's end and the array's begin. only: shift this array alone (its position, modulo
     their number), None: all. gap: "none"; "odd": rows three elements apart; "even": rows apart so that each begins at a
-    multiple of 16 bytes.
+    multiple of 16 bytes. zone: bytes of a red zone; 0 where the device itself watches what surrounds a buffer.
     """
 
     shift: int = 0
     only: int | None = None
     gap: str = "none"
+    zone: int = ZONE
 
     def stride(self, columns: int, size: int) -> int:
         """Elements from one row to the next, for rows of `columns` elements of `size` bytes."""
@@ -54,7 +56,7 @@ class Layout:
 
 @dataclass(frozen=True)
 class Damage:
-    """A change where nothing may change. where: in words; before, after: one element in hexadecimal; elements: how many."""
+    """A change where none may be. where: in words; before, after: one element in hexadecimal; elements: how many."""
 
     where: str
     before: str
@@ -65,18 +67,18 @@ class Damage:
 class Image:
     """One array's buffer as it is before the launch, and where in it the elements lie."""
 
-    def __init__(self, array: Array, shift: int, stride: int) -> None:
-        """`shift` and `stride` in elements."""
+    def __init__(self, array: Array, shift: int, stride: int, zone: int) -> None:
+        """`shift` and `stride` in elements, `zone` in bytes."""
         self.array = array
         self.stride = stride
         self._form = numerics.FORMATS[array.dtype]
-        self._rows, self._columns = array.shape if len(array.shape) == 2 else (1, array.shape[0])  # noqa: PLR2004
-        zone = ZONE // self._form.size
-        self.begin = zone + shift
+        self._rows, self._columns = array.shape if array.is_matrix else (1, array.shape[0])
+        around = zone // self._form.size
+        self.begin = around + shift
         # The last row's gap belongs to the red zone behind it.
         self._span = (self._rows - 1) * stride + self._columns if self._rows and self._columns else 0
         pattern = self._form.fence if array.role == "in" else self._form.poison
-        self.before = numerics.filled((self.begin + self._span + zone) * self._form.size, array.dtype, pattern)
+        self.before = numerics.filled((self.begin + self._span + around) * self._form.size, array.dtype, pattern)
         if array.data is not None:
             self.elements(self.before)[...] = array.data
 
@@ -104,7 +106,7 @@ class Image:
 
     def _window(self, flat: NDArray[Any]) -> NDArray[Any]:
         step = flat.itemsize
-        steps = (self.stride * step, step) if len(self.array.shape) == 2 else (step,)  # noqa: PLR2004
+        steps = (self.stride * step, step) if self.array.is_matrix else (step,)
         return np.lib.stride_tricks.as_strided(flat[self.begin :], self.array.shape, steps)
 
     def _describe(self, position: int) -> str:
@@ -117,7 +119,7 @@ class Image:
         row, column = divmod(position, self.stride)
         if column >= self._columns:
             return f"in the gap behind row {row} of {name}, {column - self._columns} elements from the row's end"
-        return f"{name}[{row}, {column}]" if len(self.array.shape) == 2 else f"{name}[{column}]"  # noqa: PLR2004
+        return f"{name}[{row}, {column}]" if self.array.is_matrix else f"{name}[{column}]"
 
 
 class Placement:
@@ -130,22 +132,25 @@ class Placement:
         listed = list(arrays)
         try:
             for position, array in enumerate(listed):
-                if array.name in self.placed:
-                    raise ValueError(f"two arrays are named {array.name!r}")
-                size = numerics.FORMATS[array.dtype].size
-                stride = layout.stride(array.shape[1], size) if len(array.shape) == 2 else array.shape[0]  # noqa: PLR2004
-                image = Image(array, layout.offset(position, len(listed)), stride)
-                buffer = device.buffer(image.before.nbytes)
-                self._buffers.append(buffer)
-                self.images.append(image)
-                buffer.write(image.before)
-                pointer = buffer.pointer.offset(image.begin * size)
-                self.placed[array.name] = Placed(pointer, array.shape, stride, array.dtype)
+                self._place(device, array, layout, layout.offset(position, len(listed)))
         except BaseException:
             self.free()
             raise
 
-    def __enter__(self) -> Placement:
+    def _place(self, device: Device, array: Array, layout: Layout, shift: int) -> None:
+        if array.name in self.placed:
+            raise ValueError(f"two arrays are named {array.name!r}")
+        size = numerics.FORMATS[array.dtype].size
+        stride = layout.stride(array.shape[1], size) if array.is_matrix else array.shape[0]
+        image = Image(array, shift, stride, layout.zone)
+        buffer = device.buffer(image.before.nbytes)
+        self._buffers.append(buffer)
+        self.images.append(image)
+        buffer.write(image.before)
+        pointer = buffer.pointer.offset(image.begin * size)
+        self.placed[array.name] = Placed(pointer, array.shape, stride, array.dtype)
+
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *exception: object) -> None:

@@ -7,15 +7,15 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
 
 from touchgate.checks import numerics
-from touchgate.checks.cases import Array, Bound, Case, Oracle, OracleFault
+from touchgate.checks.cases import Array, Bound, Case, Launch, Oracle, OracleFault
 from touchgate.checks.compare import Comparison, Mismatch, compare
-from touchgate.checks.placement import Damage, Layout, Placement
+from touchgate.checks.placement import ZONE, Damage, Layout, Placement
 from touchgate.devices import LaunchFault
 
 if TYPE_CHECKING:
@@ -27,15 +27,22 @@ GIVE_UP = 5
 """Failing trials after which the rest is left out: a broken kernel is known by then, and should say so soon."""
 
 
+@runtime_checkable
+class Ordered(Protocol):
+    """A device that runs a block's threads in an order of its own choice, told by a seed: the emulated one."""
+
+    seed: int
+
+
 @dataclass(frozen=True)
 class Trial:
-    """One way to run a case. seed: of the inputs; order: of the threads, where the device can choose; block: which of two."""
+    """One way to run a case. seed: of the inputs; order: of the threads, where a device can choose; block: 0 or 1."""
 
     about: str
     seed: int = 1
     order: int = 0
     block: int = 0
-    layout: Layout = Layout()
+    layout: Layout = field(default_factory=Layout)
 
 
 def trials(number: int) -> tuple[Trial, ...]:
@@ -51,7 +58,7 @@ def trials(number: int) -> tuple[Trial, ...]:
 
 @dataclass(frozen=True)
 class Fault:
-    """One trial that went wrong. kind: "launch", "damage", "unwritten" or "mismatch". lines: for a person, most important first."""
+    """One trial that went wrong. kind: "launch", "damage", "unwritten" or "mismatch". lines: for a person."""
 
     kind: str
     case: str
@@ -108,25 +115,38 @@ class _Problem:
     bounds: Mapping[str, Bound]
 
 
-def run(oracle: Oracle, cases: Iterable[Case], device: Device, module: Module, log: Callable[[str], None]) -> Tally:
-    """Run every case in every way, or until `GIVE_UP` trials have failed, or a launch has: the device may be broken then.
+def run(
+    oracle: Oracle,
+    cases: Iterable[Case],
+    device: Device,
+    module: Module,
+    *,
+    log: Callable[[str], None],
+    zone: int = ZONE,
+) -> Tally:
+    """Run every case in every way, until `GIVE_UP` trials have failed or a launch has (the device may be broken then).
 
-    Raises `OracleFault`, `BoundFault`, and what the oracle file's own functions raise.
+    log: gets each case's name before it runs, and every fault. zone: bytes of a red zone. Raises `OracleFault`,
+    `BoundFault`, and what the oracle file's own functions raise.
     """
     tally = Tally()
+    bench = _Bench(oracle, device, module, tally)
     for number, case in enumerate(cases):
+        log(case.name)
         tally.cases += 1
-        problems = {seed: _problem(oracle, case, seed) for seed in sorted({trial.seed for trial in trials(number)})}
+        problems: dict[int, _Problem] = {}
         for trial in trials(number):
             tally.trials += 1
-            fault = _attempt(oracle, case, trial, problems[trial.seed], device, module, tally)
+            if trial.seed not in problems:
+                problems[trial.seed] = _problem(oracle, case, trial.seed)
+            laid_out = replace(trial, layout=replace(trial.layout, zone=zone))
+            fault = bench.attempt(case, laid_out, problems[trial.seed])
             if fault is None:
                 continue
             tally.faults.append(fault)
-            log("\n  ".join(fault.lines))
+            log("  " + "\n  ".join(fault.lines))
             if fault.kind == "launch" or len(tally.faults) == GIVE_UP:
                 return tally
-        log(f"{case.name}: {len(trials(number))} ways")
     for dtype, proven in tally.proven.items():
         if not proven:
             raise OracleFault(f"its bounds would let an output of zeros pass in every {dtype} case")
@@ -134,16 +154,15 @@ def run(oracle: Oracle, cases: Iterable[Case], device: Device, module: Module, l
 
 
 def chosen_cases(oracle: Oracle, place: str, *, small: bool) -> list[Case]:
-    """The cases that run at `place`; `small`: only those marked so. Raises `OracleFault` where names repeat or none is left."""
+    """The cases that run at `place`; `small`: only those marked so. Raises `OracleFault`, also where none is left."""
     cases = list(oracle.cases())
-    names = set()
+    names: set[str] = set()
     for case in cases:
         if case.dtype not in numerics.FORMATS:
             raise OracleFault(f"case {case.name!r}: dtype {case.dtype!r} is none of {', '.join(numerics.FORMATS)}")
-        key = (case.name, case.places)
-        if key in names:
+        if case.name in names:
             raise OracleFault(f"two cases are named {case.name!r}")
-        names.add(key)
+        names.add(case.name)
     chosen = [case for case in cases if place in case.places and (case.small or not small)]
     if not chosen:
         what = "small case" if small else "case"
@@ -166,33 +185,50 @@ def _problem(oracle: Oracle, case: Case, seed: int) -> _Problem:
     return _Problem(arrays, outputs, bounds)
 
 
-def _attempt(
-    oracle: Oracle, case: Case, trial: Trial, problem: _Problem, device: Device, module: Module, tally: Tally
-) -> Fault | None:
-    threads = oracle.blocks[trial.block]
-    head = f"{case.name}: {trial.about}, seed {trial.seed}, blocks of {threads} threads"
-    reseed = getattr(device, "reseed", None)
-    if reseed is not None:
-        reseed(trial.order)
-        head += f", thread order {trial.order}"
-    with Placement(device, problem.arrays, trial.layout) as placement:
-        for launch in oracle.launch(case, placement.placed, threads):
+@dataclass(frozen=True)
+class _Bench:
+    """What all trials of a check share."""
+
+    oracle: Oracle
+    device: Device
+    module: Module
+    tally: Tally
+
+    def attempt(self, case: Case, trial: Trial, problem: _Problem) -> Fault | None:
+        """Place, launch, read back, judge."""
+        threads = self.oracle.blocks[trial.block]
+        head = f"{case.name}: {trial.about}, seed {trial.seed}, blocks of {threads} threads"
+        if isinstance(self.device, Ordered):
+            self.device.seed = trial.order
+            head += f", thread order {trial.order}"
+        with Placement(self.device, problem.arrays, trial.layout) as placement:
+            said = self._launch(self.oracle.launch(case, placement.placed, threads))
+            if said:
+                return Fault("launch", case.name, (head, *said))
+            outputs, damages = placement.read()
+        if damages:
+            return Fault("damage", case.name, (head, *(_damage_line(damage) for damage in damages)))
+        for array in problem.arrays:
+            if array.role != "out":
+                continue
+            bound = problem.bounds[array.name]
+            found = compare(outputs[array.name], problem.outputs[array.name], array.dtype, bound)
+            self.tally.note(case, array.name, found, bound)
+            if found.first is not None:
+                kind = "unwritten" if found.unwritten else "mismatch"
+                return Fault(kind, case.name, (head, *_mismatch_lines(array.name, found, found.first, bound)))
+        return None
+
+    def _launch(self, launches: Iterable[Launch]) -> tuple[str, ...]:
+        """Launch one after the other; the lines of the fault that ended it, or none."""
+        for launch in launches:
+            kernel = self.module.kernel(launch.kernel)
             try:
-                module.kernel(launch.kernel).launch(launch.grid, launch.block, launch.arguments, launch.shared)
+                kernel.launch(launch.grid, launch.block, launch.arguments, launch.shared)
             except LaunchFault as fault:
-                return Fault("launch", case.name, (head, f"{launch.kernel}: {fault}"))
-        outputs, damages = placement.read()
-    if damages:
-        return Fault("damage", case.name, (head, *(_damage_line(damage) for damage in damages)))
-    for name, got in outputs.items():
-        bound = problem.bounds[name]
-        dtype = next(array.dtype for array in problem.arrays if array.name == name)
-        found = compare(got, problem.outputs[name], dtype, bound)
-        tally.note(case, name, found, bound)
-        if found.first is not None:
-            kind = "unwritten" if found.unwritten else "mismatch"
-            return Fault(kind, case.name, (head, *_mismatch_lines(name, found, found.first, bound)))
-    return None
+                first, *more = str(fault).splitlines() or [""]
+                return (f"{launch.kernel}: {first}", *more)
+        return ()
 
 
 def _damage_line(damage: Damage) -> str:
@@ -204,15 +240,14 @@ def _mismatch_lines(name: str, found: Comparison, first: Mismatch, bound: Bound)
     place = f"{name}[{', '.join(map(str, first.index))}]"
     got = f"never written (still {first.got_bits})" if first.unwritten else f"got {first.got:.9g} ({first.got_bits})"
     apart = "" if first.ulps is None or first.unwritten else f", {first.ulps} ulp apart"
-    if bound.limit is None:
-        judged = "bit for bit"
-    else:
-        judged = f"error {first.error:.3g} > bound {first.bound:.3g}"
+    judged = "bit for bit" if bound.limit is None else f"error {first.error:.3g} > bound {first.bound:.3g}"
     never = f", {found.unwritten} of them never written" if found.unwritten else ""
     worst = ", ".join(map(str, found.worst_index))
     return (
         f"{place}: {got}, expected {first.expected:.9g} ({first.expected_bits}){apart}, {judged}",
         f"bound: {bound.reason}",
-        f"{found.differing} of {found.elements} elements differ{never}; "
-        f"worst error {found.worst_error:.3g} at [{worst}], bound {found.worst_bound:.3g}",
+        (
+            f"{found.differing} of {found.elements} elements differ{never}; "
+            f"worst error {found.worst_error:.3g} at [{worst}], bound {found.worst_bound:.3g}"
+        ),
     )

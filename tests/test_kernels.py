@@ -1,0 +1,68 @@
+"""This repository's kernels, emulated: they pass, and each of their mutants is caught, by the right kind of fault."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from touchgate.checks import trials
+from touchgate.checks.cases import load_oracle
+from touchgate.checks.mutants import Mutant, MutantFault, apply, load_mutants
+from touchgate.devices import emulated
+
+KERNELS = Path(__file__).parent.parent / "kernels"
+NAMES = ("binary", "gemv", "rmsnorm")
+MUTANTS = [(name, mutant) for name in NAMES for mutant in load_mutants(KERNELS / name / "mutants.py")]
+
+
+@pytest.fixture(scope="session")
+def build_dir(tmp_path_factory):
+    return tmp_path_factory.mktemp("build")
+
+
+def check(folder: Path, name: str, build_dir: Path) -> trials.Tally:
+    """Run the whole check of one kernel below a folder."""
+    device = emulated.open_device(build_dir)
+    try:
+        oracle = load_oracle(folder / name / f"{name}.py")
+        module = device.module(folder / name / f"{name}.cu")
+        return trials.run(oracle, trials.chosen_cases(oracle, "emulated", small=False), device, module, log=print)
+    finally:
+        device.close()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_kernels_pass(name, build_dir):
+    tally = check(KERNELS, name, build_dir)
+    assert tally.faults == []
+    assert tally.trials == 5 * tally.cases
+    assert all(tally.proven.values())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "mutant"), MUTANTS, ids=[f"{name}-{mutant.name}" for name, mutant in MUTANTS])
+def test_every_mutant_is_caught(name, mutant, build_dir, tmp_path):
+    for folder in (name, "common"):
+        shutil.copytree(KERNELS / folder, tmp_path / folder)
+    apply(mutant, tmp_path / name)
+    tally = check(tmp_path, name, build_dir)
+    assert [fault.kind for fault in tally.faults][:1] == [mutant.fault]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_each_kernel_has_the_mutants_that_every_kernel_needs(name):
+    needed = {"zeros", "copied input", "last element unwritten", "grid one block short"}
+    if name != "binary":  # which has no barrier and adds nothing up
+        needed |= {"missing barrier", "accumulated in the storage type"}
+    own = {mutant.name for mutant in load_mutants(KERNELS / name / "mutants.py")}
+    assert needed < own
+
+
+def test_a_mutant_whose_text_is_gone_or_repeated_is_an_error(tmp_path):
+    (tmp_path / "a.cu").write_text("x x")
+    for old, count in (("y", 0), ("x", 2)):
+        with pytest.raises(MutantFault, match=f"its text occurs {count} times in a.cu, not once"):
+            apply(Mutant("m", "a.cu", old, "z", "mismatch"), tmp_path)
+    assert (tmp_path / "a.cu").read_text() == "x x"
