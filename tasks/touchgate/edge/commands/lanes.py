@@ -11,7 +11,7 @@ from touchgate.edge.commands.base import RepositoryCommand, print_json
 from touchgate.edge.options import AS_JSON, JUDGE, SUITE, RunOptions
 from touchgate.edge.planning import Declared, UsageFault, plan_lanes
 from touchgate.gate.model import Decision, Lane, LaneDecision
-from touchgate.reports.style import safe
+from touchgate.reports.style import printable
 
 if TYPE_CHECKING:
     from touchgate.gate.git import Repository
@@ -103,7 +103,7 @@ def _show(declared: Declared, decisions: tuple[LaneDecision, ...]) -> None:
     width = max((len(one.lane) for one in decisions), default=0)
     for one in decisions:
         word = "RUN " if one.decision is Decision.RUN else "skip"
-        print(f"{one.lane:<{width}}  {word}  {safe(one.reason)}")
+        print(f"{one.lane:<{width}}  {word}  {printable(one.reason)}")
     if not decisions:
         print("no lanes are declared; `doit lanes init` writes a first one")
 
@@ -116,9 +116,9 @@ def _why(declared: Declared, decisions: Any, name: str) -> int:
     change = declared.judged.change
     lane: Lane | None = declared.head.get(name)
     print(f"{name}: {'RUN' if one.decision is Decision.RUN else 'SKIP'}")
-    print(f"  reason      {safe(one.reason)}")
+    print(f"  reason      {printable(one.reason)}")
     if one.path is not None:
-        print(f"  path        {safe(one.path)}")
+        print(f"  path        {printable(one.path)}")
     if one.pattern is not None:
         print(f"  pattern     {one.pattern.text}  ({one.pattern.at})")
     if lane is not None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from touchgate.edge.commands.base import RepositoryCommand, print_json, refuse
 from touchgate.edge.options import AS_JSON
-from touchgate.reports.style import safe
+from touchgate.reports.style import printable
 
 if TYPE_CHECKING:
     from touchgate.gate.git import Repository
@@ -46,7 +46,7 @@ class LeaseCommand(RepositoryCommand):
             print("nobody holds this host")
         for holder in seen:
             gone = "" if holder.alive else " ended without saying so: "
-            print(f"{holder.resource}: {gone}{safe(str(holder))}")
+            print(f"{holder.resource}: {gone}{printable(str(holder))}")
         return 0
 
     def act(self, repo: Repository, options: Any, names: list[str]) -> int:

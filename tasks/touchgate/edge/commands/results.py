@@ -10,7 +10,7 @@ from touchgate.edge.commands.base import RepositoryCommand, print_json
 from touchgate.edge.options import AS_JSON
 from touchgate.edge.planning import UsageFault
 from touchgate.reports.model import repeat
-from touchgate.reports.style import safe
+from touchgate.reports.style import printable
 from touchgate.results.store import ResultStore
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ class Results(RepositoryCommand):
         print(f"last run    base {str(last['base'])[:7]}  head {str(last['head'])[:7]}  exit {last['exit']}")
         for check in last["checks"]:
             word = "cached" if check["cached"] else check["verdict"] or "never reached"
-            print(f"  {word:<13}  {check['name']}  {safe(check['reason'] or '')}".rstrip())
+            print(f"  {word:<13}  {check['name']}  {printable(check['reason'] or '')}".rstrip())
             if check.get("log"):
                 print(f"                 log: {check['log']}")
             if check["verdict"] in ("failed", "error", "timed_out"):

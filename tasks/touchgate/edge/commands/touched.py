@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from touchgate.edge.commands.base import RepositoryCommand, fetch_base, print_json
 from touchgate.edge.options import AS_JSON, JUDGE
 from touchgate.gate import change as change_of
-from touchgate.reports.style import safe
+from touchgate.reports.style import printable
 
 if TYPE_CHECKING:
     from touchgate.gate.change import Judged
@@ -85,4 +85,4 @@ def in_words(judged: Judged) -> list[str]:
         lines.append(f"everything is due: {judged.due}")
     noun = "path" if len(change.paths) == 1 else "paths"
     lines.append(f"{len(change.paths)} {noun} touched")
-    return lines + [f"  {touched.status}  {safe(touched.path)}" for touched in change.paths]
+    return lines + [f"  {touched.status}  {printable(touched.path)}" for touched in change.paths]
