@@ -43,7 +43,7 @@ LOW = 1 << 31
 FULL = 1 << 16
 
 HEAD = golden.Head(
-    "CompressAI's rANS streams: several CDF tables, 0 to 30 % escapes, 0 to 100,000 symbols; and what must be refused",
+    "rANS streams of CompressAI",
     "kernels/rans/rans.py",
     "kernels/rans/rans.cu",
 )

@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from touchgate import golden
-from touchgate.checks.decoders import Decoded, Decoder, load_decoder
-from touchgate.golden import MANIFEST
+from touchgate.checks.decoders import Decoded, Decoder, load_decoder, load_vector
+from touchgate.checks.measuring import DETAIL, first_error
+from touchgate.devices import BuildFault, LaunchFault
+from touchgate.golden import MANIFEST, VectorFault
 from touchgate.outcome import Outcome, Verdict
 
 if TYPE_CHECKING:
@@ -35,44 +37,86 @@ class Difference:
     text: str
 
 
-def conform(root: Path, target: str, device: Device, module: Module | None = None) -> Outcome:
-    """Decode a folder's vectors, and altered ones, by the oracle and on the device; every one must agree.
+@dataclass(frozen=True)
+class Truth:
+    """A folder's vectors and altered ones with what the oracle makes of them, and the seconds it took for the former.
 
-    module: another kernel than the manifest's (a mutant of it). Raises `BuildFault` and `LaunchFault`.
+    found: where the oracle itself parts from the manifest.
     """
-    folder = root / target
-    manifest = golden.read_manifest(folder)
-    decoder = load_decoder(root / manifest["decoder"])
-    module = module or device.module(root / manifest["kernel"])
-    files = golden.Files(folder, manifest)
-    vectors = [decoder.load(entry, files) for entry in manifest["vectors"]]
-    altered = list(decoder.hostile(vectors, Random(SEED)))  # noqa: S311  nothing is kept secret by it
 
+    target: str
+    manifest: Mapping[str, Any]
+    decoder: Decoder
+    vectors: Sequence[Any]
+    decoded: Sequence[Decoded]
+    altered: Sequence[Any]
+    altered_decoded: Sequence[Decoded]
+    seconds: float
+    found: Sequence[Difference]
+
+
+def by_oracle(root: Path, target: str) -> Truth:
+    """Decode a folder's vectors, and altered ones, by the oracle. Raises `VectorFault`."""
+    manifest = golden.read_manifest(root / target)
+    decoder = load_decoder(root / manifest["decoder"])
+    files = golden.Files(root / target, manifest)
+    vectors = [load_vector(decoder, entry, files) for entry in manifest["vectors"]]
+    altered = list(decoder.hostile(vectors, Random(SEED)))  # noqa: S311  nothing is kept secret by it
     began = time.perf_counter()
-    truth = [decoder.oracle(vector) for vector in vectors]
+    decoded = [decoder.oracle(vector) for vector in vectors]
     seconds = time.perf_counter() - began
-    found = list(_unpinned(manifest["vectors"], truth))
-    values = sum(decoded.values.size for decoded in truth)
-    facts: dict[str, Any] = {
-        "vectors": len(vectors),
-        "altered": len(altered),
+    altered_decoded = [decoder.oracle(vector) for vector in altered]
+    found = [*_unpinned(manifest["vectors"], decoded), *_unexpected(altered, altered_decoded)]
+    return Truth(target, manifest, decoder, vectors, decoded, altered, altered_decoded, seconds, found)
+
+
+def measure(root: Path, target: str, device: Device) -> Outcome:
+    """The whole check of a folder (relative to the root) on a device; what it prints is the log.
+
+    Exceptions of the decoder file's own functions, and `Unavailable`, are the caller's to report.
+    """
+    try:
+        kernel = golden.read_head(root / target).kernel
+        module = device.module(root / kernel)
+        return conform(by_oracle(root, target), device, module)
+    except VectorFault as fault:
+        return Outcome(Verdict.ERROR, device=device.name, reason=f"{target}/{MANIFEST}: {fault}")
+    except BuildFault as fault:
+        text = str(fault).rstrip()
+        print(text, flush=True)
+        reason = f"{kernel} does not compile: {first_error(text)}"
+        return Outcome(Verdict.FAILED, device=device.name, reason=reason, detail=tuple(text.splitlines()[:DETAIL]))
+    except LaunchFault as fault:
+        lines = str(fault).splitlines() or ["no reason given"]
+        return Outcome(Verdict.FAILED, device=device.name, reason=f"{kernel}: {lines[0]}", detail=tuple(lines))
+
+
+def conform(truth: Truth, device: Device, module: Module) -> Outcome:
+    """Decode the same on a device, in every launch shape; all must agree. Raises `LaunchFault`."""
+    decoder = truth.decoder
+    values = sum(decoded.values.size for decoded in truth.decoded)
+    speeds: dict[str, int | None] = {}
+    plain, altered = [], []
+    for shape in decoder.shapes:
+        print(f"{len(truth.vectors)} vectors and {len(truth.altered)} altered ones: {shape}", flush=True)
+        leg = decoder.decode_on(device, module, truth.vectors, shape)
+        speeds[shape] = round(values / leg.seconds) if leg.seconds else None
+        plain += _apart(f"{device.name}, {shape}", truth.vectors, truth.decoded, leg.decoded, decoder)
+        leg = decoder.decode_on(device, module, truth.altered, shape)
+        altered += _apart(f"{device.name}, {shape}", truth.altered, truth.altered_decoded, leg.decoded, decoder)
+    facts = {
+        "vectors": len(truth.vectors),
+        "altered": len(truth.altered),
         decoder.unit: values,
-        f"oracle_{decoder.unit}_per_second": round(values / seconds),
-        f"{decoder.unit}_per_second": {},
+        f"{decoder.unit}_per_second": speeds,
+        f"oracle_{decoder.unit}_per_second": round(values / truth.seconds) if truth.seconds else None,
         "seed": SEED,
     }
-    altered_truth = [decoder.oracle(vector) for vector in altered]
-    found += _unexpected(altered, altered_truth)
-    for shape in decoder.shapes:
-        leg = decoder.decode_on(device, module, vectors, shape)
-        facts[f"{decoder.unit}_per_second"][shape] = round(values / leg.seconds) if leg.seconds else None
-        found += _apart(f"{device.name}, {shape}", vectors, truth, leg.decoded, decoder)
-        leg = decoder.decode_on(device, module, altered, shape)
-        found += _apart(f"{device.name}, {shape}", altered, altered_truth, leg.decoded, decoder)
-    cases = len(vectors) + len(altered)
+    cases = len(truth.vectors) + len(truth.altered)
+    found = [*truth.found, *plain, *altered]
     if found:
-        return _differing(target, (folder / MANIFEST).read_text(encoding="utf-8"), found, cases, facts)
-    return Outcome(Verdict.PASSED, cases=cases, facts=facts)
+        return _differing(truth, found, device.name, cases, facts)
+    return Outcome(Verdict.PASSED, device=device.name, cases=cases, facts=facts)
 
 
 def _unpinned(entries: Sequence[Mapping[str, Any]], truth: Sequence[Decoded]) -> Iterator[Difference]:
@@ -128,16 +172,23 @@ def difference(wanted: Decoded, got: Decoded, unit: str) -> str | None:
     return None
 
 
-def _differing(target: str, text: str, found: Sequence[Difference], cases: int, facts: Mapping[str, Any]) -> Outcome:
+def _differing(truth: Truth, found: Sequence[Difference], device: str, cases: int, facts: Mapping[str, Any]) -> Outcome:
+    text = golden.dumps(truth.manifest)
     names = list(dict.fromkeys(difference.name for difference in found))
     first = found[0]
     more = f" (and {len(names) - 1} more of {cases})" if len(names) > 1 else f" (the only one of {cases})"
     detail = []
-    for difference in found[:SHOWN]:
-        line = golden.line_of(text, difference.name.partition(" ")[0])
-        detail += [f"{target}/{MANIFEST}:{line}: {difference.name}", f"    {difference.leg}: {difference.text}"]
-    if len(found) > SHOWN:
-        detail.append(f"... and {len(found) - SHOWN} more differences in {len(names)} vectors")
+    for name in names[:SHOWN]:
+        line = golden.line_of(text, name.partition(" ")[0])
+        detail.append(f"{truth.target}/{MANIFEST}:{line}: {name}")
+        detail += [f"    {one.leg}: {one.text}" for one in found if one.name == name]
+    if len(names) > SHOWN:
+        detail.append(f"... and {len(names) - SHOWN} more; altered streams are drawn with the seed {SEED}")
     return Outcome(
-        Verdict.FAILED, reason=f"{first.name}: {first.text}{more}", detail=tuple(detail), cases=cases, facts=facts
+        Verdict.FAILED,
+        device=device,
+        reason=f"{first.name}: {first.text}{more}",
+        detail=tuple(detail),
+        cases=cases,
+        facts=facts,
     )

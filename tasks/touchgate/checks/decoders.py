@@ -103,3 +103,15 @@ def load_decoder(path: Path) -> Decoder:
     if len(set(found.shapes)) < 2:  # noqa: PLR2004  two of them are compared
         raise VectorFault(f"{path.name}: shapes = {found.shapes}: wanted are at least two different launch shapes")
     return found
+
+
+def load_vector(decoder: Decoder, entry: Mapping[str, Any], store: Store) -> Any:
+    """An entry of a manifest as the decoder's vector. Raises `VectorFault` for whatever is wrong with it."""
+    try:
+        return decoder.load(entry, store)
+    except VectorFault as fault:
+        raise VectorFault(f"{entry['name']}: {fault}") from fault
+    except KeyError as error:
+        raise VectorFault(f"{entry['name']}: has no {error}") from error
+    except (LookupError, TypeError, ValueError, ArithmeticError) as error:
+        raise VectorFault(f"{entry['name']}: the decoder can't read it: {error!r}") from error

@@ -3,82 +3,97 @@
     checks:
       - vectors: vectors/rans
 
-The folder's manifest names the decoder (docs/vectors.md). The declaration also gives the check `<lane>:compile` for the
-decoder's kernel.
+The folder's manifest names the decoder (docs/vectors.md). The same under sanitizers (suite full) and the compilation of
+the decoder's kernel are checks of their own.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from touchgate import golden
 from touchgate.checks import CheckSpec, Context, DeclarationFault, Inputs, check_name
 from touchgate.checks.compile import compile_specs
 from touchgate.checks.includes import closure
+from touchgate.checks.oracles import oracle_files
 from touchgate.golden import MANIFEST, VectorFault
 from touchgate.outcome import Outcome, Verdict
 
 if TYPE_CHECKING:
     from touchgate.gate.model import CheckDeclaration, Lane
 
+SANITIZE = "sanitize"
+"""The option, set by `expand` alone, that makes a spec the sanitizer's."""
+
 SHOWN = 8
 """Problems of the folder that a failure lists."""
 
 
+@dataclass(frozen=True)
 class VectorsKind:
     """See the module."""
 
-    name = "vectors"
-    options: Mapping[str, str] = {}
+    name: str = "vectors"
+    options: Mapping[str, str] = field(default_factory=dict)
 
     def expand(self, lane: Lane, declaration: CheckDeclaration, root: Path) -> Iterable[CheckSpec]:
-        """The conformance check, and what compiles the kernel for the architectures of the settings."""
-        head = _head(root, declaration.target)
-        spec = CheckSpec(
+        """The conformance check, its sanitized twin, and the compile checks of the decoder's kernel."""
+        target = declaration.target
+        head = _head(root, target)
+        common: dict[str, Any] = {
+            "lane": lane.name,
+            "kind": self.name,
+            "target": target,
+            "timeout": lane.timeout * 60,
+            "env": lane.env,
+            "where": str(declaration.at),
+        }
+        yield CheckSpec(
             name=check_name(lane, declaration),
-            lane=lane.name,
-            kind=self.name,
-            about=f"conformance: {head.about}",
-            target=declaration.target,
+            about=f"{head.about}: {head.kernel} against {target}",
             options=dict(declaration.options),
             places=("gpu", "emulated"),
             suites=lane.suites,
-            timeout=lane.timeout * 60,
-            env=lane.env,
-            where=str(declaration.at),
+            **common,
         )
-        return [spec, *compile_specs(lane, declaration, head.kernel)]
+        yield CheckSpec(
+            name=check_name(lane, declaration, SANITIZE),
+            about=f"{target} emulated, under address and undefined-behaviour sanitizers",
+            options={**declaration.options, SANITIZE: True},
+            places=("emulated",),
+            suites=("full",),
+            **common,
+        )
+        yield from compile_specs(lane, declaration, head.kernel)
 
     def inputs(self, spec: CheckSpec, root: Path, place: str) -> Inputs:
-        """The whole folder, the decoder, its kernel and what that includes."""
+        """The whole folder, the decoder with what it imports, its kernel with what that includes."""
         folder = root / spec.target
         files = {f"{spec.target}/{path}" for path in golden.present(folder)}
-        try:
+        tools = ("g++",) if place == "emulated" else ("nvcc", "pycuda")
+        # Where the manifest can't be read, the run says so.
+        with suppress(VectorFault):
             head = golden.read_head(folder)
-        except VectorFault:
-            # The run says what is wrong with it.
-            return Inputs(files=tuple(sorted(files)))
-        files |= {head.decoder, *closure(head.kernel, root)}
-        tools = ("nvcc", "pycuda") if place == "gpu" else ("g++",)
+            files |= {*oracle_files(head.decoder, root), *closure(head.kernel, root)}
         return Inputs(files=tuple(sorted(files)), tools=("python", "numpy", *tools))
 
     def run(self, spec: CheckSpec, context: Context) -> Outcome:
         """Lint the folder, decode everything, compare."""
-        from touchgate.checks import conformance  # noqa: PLC0415  imports numpy
-        from touchgate.devices import BuildFault, LaunchFault  # noqa: PLC0415
-
         problems = golden.check_family(context.root, spec.target)
         if problems:
             return _damaged(context.root / spec.target, problems)
-        device = context.device()
-        try:
-            return conformance.conform(context.root, spec.target, device)
-        except BuildFault as fault:
-            return _fault("the kernel does not compile", str(fault))
-        except LaunchFault as fault:
-            return _fault("the launch went wrong", str(fault))
+        if spec.options.get(SANITIZE):
+            from touchgate.checks import sanitized_vectors  # noqa: PLC0415
+
+            kernel = golden.read_head(context.root / spec.target).kernel
+            return sanitized_vectors.run(spec.target, kernel, context)
+        from touchgate.checks import conformance  # noqa: PLC0415  numpy
+
+        return conformance.measure(context.root, spec.target, context.device())
 
 
 KIND = VectorsKind()
@@ -105,8 +120,3 @@ def _damaged(folder: Path, problems: Sequence[golden.Problem]) -> Outcome:
     except VectorFault:
         empty = False
     return Outcome(Verdict.ERROR if empty else Verdict.FAILED, reason=reason, detail=detail)
-
-
-def _fault(what: str, text: str) -> Outcome:
-    lines = text.splitlines() or [""]
-    return Outcome(Verdict.FAILED, reason=f"{what}: {lines[0]}", detail=tuple(lines))
