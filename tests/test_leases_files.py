@@ -643,7 +643,7 @@ def test_a_holder_killed_again_and_again_lets_the_others_on(lease):
 
 
 def as_user(uid: int, groups: list[int], work: Callable[[], None], umask: int = 0o022) -> int:
-    """The exit code of `work` done by an account that need not exist; forked, so that it needs to read no file of ours."""
+    """The exit code of `work`, done by an account that need not exist; forked, so that it reads no file of ours."""
     child = os.fork()
     if child == 0:
         code = 1

@@ -68,13 +68,17 @@ def _package(name: str) -> Callable[[str, str], str]:
 
 @cache
 def _gxx(search: str, compiler: str) -> str:
-    # CXX may hold a launcher or flags ("ccache g++ -m64"), which belong to the answer.
+    """The C++ compiler that touchgate.devices.compilers takes: CXX, else the first of these that is there."""
     try:
-        words = shlex.split(compiler) or ["g++"]
+        # CXX may hold a launcher or flags ("ccache g++ -m64"), which belong to the answer.
+        named = shlex.split(compiler)
     except ValueError:
         return f"CXX can't be read: {compiler}"
-    told = _first_line([*words, "--version"], search)
-    return told if told == ABSENT else " ".join([told, platform.machine(), *words[1:]])
+    for words in [named] if named else [["g++"], ["clang++"], ["c++"]]:
+        told = _first_line([*words, "--version"], search)
+        if told != ABSENT:
+            return " ".join([told, platform.machine(), *words[1:]])
+    return ABSENT
 
 
 @cache
