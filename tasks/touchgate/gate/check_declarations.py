@@ -61,6 +61,8 @@ class CheckReader:
         if kind is None:
             return None
         target = located.text(node.entries[kind], f"the target of '{kind}'", self.problems)
+        if target is not None and not target.strip():
+            self.problem(node.entries[kind].at, f"the target of '{kind}' is empty")
         options: dict[str, object] = {}
         allowed = None if self.kinds is None else {*COMMON_KEYS, *self.kinds[kind]}
         for key, value in node.entries.items():
