@@ -9,13 +9,30 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
+
+# A busy machine makes single examples slow; that says nothing about the code.
+settings.register_profile("touchgate", deadline=None)
+settings.load_profile("touchgate")
 
 SETTINGS = '[tool.doit]\nloader = "touchgate"\nreporter = "touchgate"\n'
 
 
 def clean_environment(home: Path) -> dict[str, str]:
     """An environment with a private HOME and cache, no forge, no git settings of the person's."""
-    dropped = ("GIT_", "GITHUB_", "CI", "FORGEJO_", "GITEA_", "GITLAB_", "TOUCHGATE_", "XDG_", "DOIT_", "FORCE_COLOR", "NO_COLOR")
+    dropped = (
+        "GIT_",
+        "GITHUB_",
+        "CI",
+        "FORGEJO_",
+        "GITEA_",
+        "GITLAB_",
+        "TOUCHGATE_",
+        "XDG_",
+        "DOIT_",
+        "FORCE_COLOR",
+        "NO_COLOR",
+    )
     kept = {name: value for name, value in os.environ.items() if not name.startswith(dropped)}
     return {
         **kept,
@@ -93,7 +110,7 @@ def project(tmp_path: Path) -> Project:
         "    about: what src holds\n"
         "    paths: [src/**]\n"
         "    checks:\n"
-        "      - command: cat src/a.txt && echo ran >> \"$MARKS\"\n"
+        '      - command: cat src/a.txt && echo ran >> "$MARKS"\n'
         "    env: [MARKS]\n"
         "  two:\n"
         "    about: what lib holds\n"

@@ -16,6 +16,7 @@ from touchgate.checks.child import TAIL, Ended, files_below
 from touchgate.checks.command import KIND, judge
 from touchgate.gate.model import At, CheckDeclaration, DeviceWish, Lane
 from touchgate.outcome import Verdict
+from touchgate.results.tools import KNOWN
 
 AT = At("tasks/lanes.yml", 6, 9)
 
@@ -84,6 +85,9 @@ def test_a_lane_with_a_device_places_it_on_the_gpu(device):
          "`expect` is no regular expression: missing ), unterminated subpattern at position 0"),
         ("true", {"expect": 3}, "`expect` is a regular expression, not 3"),
         ("true", {"expect": ""}, "`expect` is a regular expression, not ''"),
+        ("true", {"tools": 3}, "`tools` is a list of names, not 3"),
+        ("true", {"tools": ["gcc7"]},
+         f"`tools`: 'gcc7' is not known; there are {', '.join(sorted(KNOWN))}"),
         ("true", {"inputs": 3}, "`inputs` is a list of paths, not 3"),
         ("true", {"inputs": [3]}, "`inputs` is a list of paths; 3 is none"),
         ("true", {"inputs": ["../x"]}, "`inputs`: ../x is not below the repository's root; write it from there"),
@@ -107,6 +111,11 @@ def test_inputs_are_files_and_what_folders_hold(tmp_path):
     assert KIND.inputs(spec, tmp_path, "host") == Inputs(
         files=("data/b.txt", "data/deep/a.txt", "one.txt", "missing.txt"), tools=("sh",)
     )
+
+
+def test_tools_that_are_named_count():
+    assert KIND.inputs(spec_of("true", tools=["python", "sh"]), Path(), "host").tools == ("sh", "python")
+    assert KIND.inputs(spec_of("true", tools="nvcc"), Path(), "host").tools == ("sh", "nvcc")
 
 
 def test_files_below_takes_a_pattern(tmp_path):

@@ -28,6 +28,7 @@ class CommandKind:
     options: Mapping[str, str] = MappingProxyType(
         {
             "inputs": "further files or folders whose content decides about reuse, from the repository's root",
+            "tools": "names of tools whose versions decide about reuse, such as python, pytest, nvcc; sh always does",
             "expect": "a regular expression that a line of the output must match, else the check failed",
         }
     )
@@ -39,21 +40,16 @@ class CommandKind:
         if "\0" in declaration.target:
             raise DeclarationFault("`command` holds a NUL character, which no program can be given")
         listed_paths(declaration.options.get("inputs", []), "inputs")
-        expect = declaration.options.get("expect")
-        if expect is not None:
-            if not isinstance(expect, str) or not expect:
-                raise DeclarationFault(f"`expect` is a regular expression, not {expect!r}")
-            try:
-                re.compile(expect)
-            except re.error as error:
-                raise DeclarationFault(f"`expect` is no regular expression: {error}") from None
+        _tools(declaration.options.get("tools", []))
+        _check_expect(declaration.options.get("expect"))
         first, _, more = declaration.target.strip().partition("\n")
         yield program_check(lane, declaration, f"{first} ..." if more else first)
 
     def inputs(self, spec: CheckSpec, root: Path, place: str) -> Inputs:  # noqa: ARG002
         """The files of `inputs`; the command's own text is in the declaration."""
         listed = listed_paths(spec.options.get("inputs", []), "inputs")
-        return Inputs(files=tuple(dict.fromkeys(files_below(root, listed))), tools=("sh",))
+        tools = _tools(spec.options.get("tools", []))
+        return Inputs(files=tuple(dict.fromkeys(files_below(root, listed))), tools=tuple(dict.fromkeys(("sh", *tools))))
 
     def run(self, spec: CheckSpec, context: Context) -> Outcome:
         """Run it; the output is the log."""
@@ -67,6 +63,29 @@ class CommandKind:
         verdict, reason = judge(ended, None if expect is None else str(expect))
         shown = verdict not in (Verdict.PASSED, Verdict.UNMEASURED)
         return Outcome(verdict, reason=reason, detail=ended.tail if shown else (), facts={"status": ended.status})
+
+
+def _tools(value: object) -> tuple[str, ...]:
+    from touchgate.results.tools import KNOWN  # noqa: PLC0415  not needed where no lane has a command
+
+    names = [value] if isinstance(value, str) else value
+    if not isinstance(names, (list, tuple)):
+        raise DeclarationFault(f"`tools` is a list of names, not {value!r}")
+    for name in names:
+        if name not in KNOWN:
+            raise DeclarationFault(f"`tools`: {name!r} is not known; there are {', '.join(sorted(KNOWN))}")
+    return tuple(names)
+
+
+def _check_expect(value: object) -> None:
+    if value is None:
+        return
+    if not isinstance(value, str) or not value:
+        raise DeclarationFault(f"`expect` is a regular expression, not {value!r}")
+    try:
+        re.compile(value)
+    except re.error as error:
+        raise DeclarationFault(f"`expect` is no regular expression: {error}") from None
 
 
 def judge(ended: Ended, expect: str | None) -> tuple[Verdict, str]:
