@@ -18,7 +18,8 @@ MISSING = "no C++ compiler: install g++ (Debian: apt-get install g++; macOS: xco
 @dataclass(frozen=True)
 class Compiler:
     """command: the program with its fixed arguments, the program as an absolute path. version: the first line of
-    `--version`. family: "gcc" or "clang"."""
+    `--version`. family: "gcc" or "clang".
+    """
 
     command: tuple[str, ...]
     version: str

@@ -36,7 +36,8 @@ _NO_HOST_COMPILER = re.compile(
 @dataclass(frozen=True)
 class Resources:
     """What one kernel takes: registers a thread; bytes of static shared memory a block; bytes of stack frame, of spill
-    stores and of spill loads a thread. None: ptxas did not say."""
+    stores and of spill loads a thread. None: ptxas did not say.
+    """
 
     registers: int | None = None
     shared: int | None = None

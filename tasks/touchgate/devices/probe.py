@@ -9,7 +9,6 @@ import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from touchgate.devices import nvcc
@@ -96,9 +95,16 @@ def find_gpu(environ: Mapping[str, str] = os.environ) -> Gpu | str:
     return shown[0]
 
 
+def driver_version() -> str | None:
+    """The driver's version, such as "580.65.06", where NVML tells it."""
+    gpus = _ask_nvml() if importlib.util.find_spec("pynvml") is not None else ""
+    return gpus[0].driver if isinstance(gpus, list) and gpus else None
+
+
 def visible_of(gpus: Sequence[Gpu], visible: str | None) -> list[Gpu]:
     """What CUDA shows of `gpus` under a value of CUDA_VISIBLE_DEVICES: numbers or beginnings of UUIDs, up to the first
-    entry that names none. Numbers count as NVML does; CUDA_DEVICE_ORDER=PCI_BUS_ID makes CUDA count that way too."""
+    entry that names none. Numbers count as NVML does; CUDA_DEVICE_ORDER=PCI_BUS_ID makes CUDA count that way too.
+    """
     if visible is None:
         return list(gpus)
     shown: list[Gpu] = []
@@ -128,7 +134,14 @@ def _driver_present(environ: Mapping[str, str]) -> bool:
     """Whether anything of the driver lies on this machine. Tells nothing about whether it works."""
     if sys.platform == "darwin":
         return False
-    devices = ("/dev/nvidiactl", "/dev/nvidia0", "/dev/nvgpu", "/dev/nvhost-gpu", "/dev/dxg", "/proc/driver/nvidia/version")
+    devices = (
+        "/dev/nvidiactl",
+        "/dev/nvidia0",
+        "/dev/nvgpu",
+        "/dev/nvhost-gpu",
+        "/dev/dxg",
+        "/proc/driver/nvidia/version",
+    )
     return any(os.path.exists(path) for path in devices) or _nvidia_smi(environ) is not None
 
 
@@ -203,7 +216,13 @@ def _ask_nvidia_smi(program: str, environ: Mapping[str, str]) -> list[Gpu] | str
     command = [program, f"--query-gpu={_QUERY}", "--format=csv,noheader,nounits"]
     try:
         answer = subprocess.run(
-            command, capture_output=True, text=True, errors="replace", timeout=60, check=False, env={**environ, "LC_ALL": "C"}
+            command,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=60,
+            check=False,
+            env={**environ, "LC_ALL": "C"},
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         return f"nvidia-smi does not answer: {error}"
