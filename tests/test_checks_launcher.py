@@ -124,7 +124,7 @@ def test_stop_ends_what_runs_and_starts_nothing_new(folder: Path) -> None:
 def test_descriptors_of_the_lease_reach_the_check(folder: Path) -> None:
     read, write = os.pipe()
     with os.fdopen(read) as reader:
-        launch(folder, f"echo held >&{write}", fds=(write,))
+        launch(folder, f"echo held > /dev/fd/{write}", fds=(write,))
         os.close(write)
         assert reader.read() == "held\n"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -31,10 +32,13 @@ class DeviceChoice:
             return {**machine, **self.gpu.key_facts()}
         return machine
 
-    def line(self) -> str:
-        """For the report's header."""
+    def line(self, environ: Mapping[str, str]) -> str:
+        """For the report's header: the GPU with driver and nvcc, or what stands in for it."""
         if self.gpu is not None:
-            return self.gpu.line()
+            from touchgate.results.tools import versions  # noqa: PLC0415
+
+            release = re.search(r"V(\d+(?:\.\d+)+)", versions(["nvcc"], environ)["nvcc"])
+            return f"{self.gpu.line()}, nvcc {release[1]}" if release else self.gpu.line()
         return f"none: {self.reason}" if self.gpu_only else f"emulated ({self.reason})"
 
 

@@ -164,7 +164,7 @@ def report_of(session: Session) -> model.RunReport:
         lanes=lane_reports(session.declared, session.plan, session),
         checks=tuple(_check_report(session, one) for one in done),
         seconds=time.monotonic() - session.began,
-        device=session.choice.line() if running else "",
+        device=session.choice.line(session.options.environ) if running else "",
         lease=session.lease_words,
         reservation=session.options.reservation,
         notes=tuple(session.notes),
