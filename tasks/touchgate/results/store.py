@@ -101,17 +101,17 @@ class ResultStore:
         }
         try:
             text = json.dumps(data, sort_keys=True, indent=1) + "\n"
-            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self._make(path.parent)
             if kept is not None and log is not None:
                 _copy(log, kept)
             _write(path, text)
-        except OSError as fault:
+        except (OSError, TypeError, ValueError) as fault:
             if kept is not None:
                 with suppress(OSError):
                     kept.unlink()
-            raise StoreFault(
-                f"the result of {spec.name} can't be kept in {self.directory}: {fault.strerror}"
-            ) from fault
+            # Not of the system's: a kind put something into the outcome that is not plain JSON.
+            why = fault.strerror if isinstance(fault, OSError) else str(fault)
+            raise StoreFault(f"the result of {spec.name} can't be kept in {self.directory}: {why}") from fault
         if before is not None and before.log is not None:
             with suppress(OSError):  # another run may have done so already
                 before.log.unlink()
@@ -123,6 +123,13 @@ class ResultStore:
         if not _DIGEST.fullmatch(digest):
             raise ValueError(f"not a key: {digest!r}")
         return self.directory / "records" / digest[:2] / f"{digest}.json"
+
+    def _make(self, folder: Path) -> None:
+        """Make `folder`, which lies in ours, level by level: each for this user alone, which `parents` would not do."""
+        self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        for part in reversed([folder, *folder.parents]):
+            if part.is_relative_to(self.directory):
+                part.mkdir(mode=0o700, exist_ok=True)
 
     # ---- two runs that want the same result
 
@@ -141,7 +148,7 @@ class ResultStore:
         """
         path = self._record(digest).parent.parent.parent / "locks" / f"{digest}.lock"
         try:
-            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self._make(path.parent)
         except OSError:
             yield False
             return
@@ -213,7 +220,7 @@ class ResultStore:
 
     def _write_own(self, path: Path, data: Mapping[str, Any]) -> None:
         try:
-            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self._make(path.parent)
             _write(path, json.dumps(data, sort_keys=True, indent=1) + "\n", durable=False)
         except OSError as fault:
             raise StoreFault(f"{path} can't be written: {fault.strerror}") from fault
