@@ -259,12 +259,12 @@ def _text(payload: dict[str, Any], *keys: str) -> str | None:
 
 def _id(text: str | None, source: str) -> str | None:
     """A full commit id, None where there is none. An abbreviation, or the zeros that stand for no commit, raise."""
-    text = (text or "").strip().lower()
+    text = (text or "").strip()
     if not text:
         return None
-    if not _FULL_ID.fullmatch(text) or not text.strip("0"):
+    if not _FULL_ID.fullmatch(text.lower()) or not text.strip("0"):
         raise _Untold(f"{source} is not a full commit id: {text[:80]!r}")
-    return text
+    return text.lower()
 
 
 def _branch(ref: str | None) -> str | None:
