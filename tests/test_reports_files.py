@@ -368,6 +368,26 @@ repeat: doit --fresh gemm:vectors
     )
 
 
+def test_registers_are_a_table():
+    kernels = {"add_float32": {"registers": 34, "spill_loads": 0, "spill_stores": 0}}
+    spilling = {**kernels, "add|<b>": {"registers": 255, "spill_loads": 8, "spill_stores": 4}}
+    check = replace(CHECKS[2], facts={"architectures": {"121": spilling, "87": kernels}})
+    page = markdown.summary(replace(REPORT, checks=(check,)))
+    assert (
+        page.partition("\n<details>")[2]
+        == """\
+<summary>Registers: gemm:compile</summary>
+
+| kernel | 87 | 121 |
+| --- | ---: | ---: |
+| `add_float32` | 34 | 34 |
+| add&#124;&lt;b&gt; |  | 255, 12 B spilled |
+
+</details>
+"""
+    )
+
+
 def test_summary_when_nothing_is_touched():
     report = replace(REPORT, lanes=(ADD,), checks=(), exit=0, device="", reservation=None, notes=())
     assert (

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from touchgate.outcome import Verdict
-from touchgate.reports import words
+from touchgate.reports import resources, words
 from touchgate.reports.model import WORDS, CheckReport, LaneReport, RunReport, exit_code, repeat, unproven
 
 RUN = LaneReport("gemv", "run", "kernels/gemv/gemv.cu (M) matches kernels/gemv/**")
@@ -207,13 +207,38 @@ def test_durations_never_show_a_rounded_up_unit(seconds):
         ({"error": 0.031, "bound": 0.01, "index": [17, 4], "case": "f16"}, True,
          "max err 3.1e-02 > 1.0e-02 at [17, 4] in f16"),
         ({"error": 1e-6, "bound": 1e-5, "index": [3], "case": "f32"}, False, "max err 1.0e-06 (bound 1.0e-05)"),
-        ({"error": 0.0, "bound": 0}, False, "max err 0 (bound 0)"),
+        ({"error": 0.0, "bound": 0}, False, "exact"),
+        ({"error": 0.0, "bound": 0.5}, False, "max err 0 (bound 5.0e-01)"),
         ({"error": float("nan"), "bound": None, "index": []}, True, "max err nan"),
         ({"error": "NaN against 1", "index": 3}, True, "max err NaN against 1 at 3"),
     ],
 )  # fmt: skip
 def test_worst_error(worst, failed, text):
     assert words.worst_error(worst, failed=failed) == text
+
+
+def compiled(*numbers: tuple[str, str, int, int]) -> dict[str, object]:
+    architectures: dict[str, dict[str, object]] = {}
+    for architecture, kernel, registers, spilled in numbers:
+        architectures.setdefault(architecture, {})[kernel] = {
+            "registers": registers, "spill_loads": spilled, "spill_stores": 0,
+        }  # fmt: skip
+    return {"architectures": architectures}
+
+
+@pytest.mark.parametrize(
+    ("facts", "text"),
+    [
+        ({}, ""),
+        ({"architectures": None}, ""),
+        ({"architectures": {"87": {"k": {"registers": None}}}}, ""),
+        (compiled(("87", "k", 30, 0), ("121", "k", 70, 0)), "at most 70 registers, no spills"),
+        (compiled(("87", "k", 30, 8)), "at most 30 registers, 8 B spilled by k on 87"),
+        (compiled(("87", "k", 30, 8), ("87", "l", 9, 16)), "at most 30 registers, 16 B spilled by l on 87 and 1 more"),
+    ],
+)
+def test_registers_in_words(facts, text):
+    assert resources.in_words(facts) == text
 
 
 def test_short_commit():

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import html
 import re
 
 from touchgate.reports import words
 from touchgate.reports.model import CheckReport, RunReport, repeat
+from touchgate.reports.resources import usages
 from touchgate.reports.style import clip, printable
 
 DETAIL_LINES = 60
@@ -56,7 +58,7 @@ def summary(report: RunReport, limit: int | None = None) -> str:
 
     Whole parts are left out, so that what is there is always valid: failures from the last one on, then rows.
     """
-    return _fitted(_head(report), _rows(report), [_failure(check, report) for check in _broken(report)], limit)
+    return _fitted(_head(report), _rows(report), [*_failures(report), *_resources(report)], limit)
 
 
 def _fitted(head: str, rows: list[str], failures: list[str], limit: int | None) -> str:
@@ -75,8 +77,30 @@ def _fitted(head: str, rows: list[str], failures: list[str], limit: int | None) 
     return page + cut.format(words.plural(left_out, "part"))
 
 
-def _broken(report: RunReport) -> list[CheckReport]:
-    return sorted((check for check in report.checks if check.broken), key=lambda check: check.name)
+def _failures(report: RunReport) -> list[str]:
+    broken = sorted((check for check in report.checks if check.broken), key=lambda check: check.name)
+    return [_failure(check, report) for check in broken]
+
+
+def _resources(report: RunReport) -> list[str]:
+    """A table of registers and spills for each check that has them: a row for each kernel."""
+    tables = []
+    for check in sorted(report.checks, key=lambda check: check.name):
+        found = usages(check.facts)
+        if not found:
+            continue
+        columns = sorted({usage.architecture for usage in found}, key=lambda name: (len(name), name))
+        cells = {(usage.kernel, usage.architecture): str(usage) for usage in found}
+        lines = [
+            f"\n<details><summary>Registers: {html.escape(printable(check.name))}</summary>\n",
+            f"| kernel | {' | '.join(text(name) for name in columns)} |",
+            f"| --- |{' ---: |' * len(columns)}",
+        ]
+        for kernel in sorted({usage.kernel for usage in found}):
+            row = " | ".join(cells.get((kernel, name), "") for name in columns)
+            lines.append(f"| {code(kernel)} | {row} |")
+        tables.append("\n".join([*lines, "\n</details>\n"]))
+    return tables
 
 
 def _head(report: RunReport) -> str:

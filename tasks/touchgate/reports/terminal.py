@@ -24,6 +24,7 @@ from touchgate.reports.model import CheckReport, LaneReport, RunReport, repeat
 from touchgate.reports.style import (
     can_hold,
     cells,
+    clip,
     encodable,
     pad,
     paint,
@@ -39,6 +40,7 @@ NAME_WIDTH = 48
 FEW = 6
 """So many untouched lanes, or variables, are named on their line."""
 DETAIL_LINES = 40
+FACT_WIDTH = 200
 MANY_NAMES = 30
 
 STYLES = {
@@ -238,7 +240,7 @@ class Terminal:
             return []
         facts = sorted(check.facts.items())
         texts = [f"{key}: {json.dumps(value, ensure_ascii=False, default=str)}" for key, value in facts]
-        return [self._paint(f"     {printable(text)}", "dim") for text in texts]
+        return [self._paint(f"     {clip(printable(text), FACT_WIDTH)}", "dim") for text in texts]
 
     def _failure(self, check: CheckReport, report: RunReport) -> list[str]:
         why = words.remark(check)

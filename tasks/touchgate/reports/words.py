@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Any
 
 from touchgate.reports.model import WORDS, CheckReport, LaneReport, RunReport
+from touchgate.reports.resources import in_words
 
 HEX = frozenset("0123456789abcdef")
 SHA1, SHA256, SHORT = 40, 64, 7
@@ -65,6 +66,8 @@ def worst_error(worst: Mapping[str, Any] | None, *, failed: bool) -> str:
     """The worst error in words, "" where there is none: max err 3.1e-02 > 1.0e-02 at [17, 4] in float16."""
     if not worst or worst.get("error") is None:
         return ""
+    if not failed and worst["error"] == 0 and worst.get("bound") == 0:
+        return "exact"
     text = f"max err {number(worst['error'])}"
     if worst.get("bound") is not None:
         text += f" > {number(worst['bound'])}" if failed else f" (bound {number(worst['bound'])})"
@@ -84,7 +87,8 @@ def remark(check: CheckReport) -> str:
         return f"last run {', '.join(last)}" if last else ""
     if check.passed:
         parts = [plural(check.cases, "case")] if check.cases is not None else []
-        parts += [text for text in (worst_error(check.worst, failed=False), check.reason) if text]
+        said = (worst_error(check.worst, failed=False), in_words(check.facts), check.reason)
+        parts += [text for text in said if text]
         return ", ".join(parts)
     return check.reason or worst_error(check.worst, failed=True)
 
