@@ -77,7 +77,7 @@ class CheckReader:
                     self.problem(value.at, f"'{name}' can't name a check", NAME_CURE)
                 options[key] = name
             elif key == "timeout":
-                what = "'timeout' (minutes)"
+                what = "'timeout'"
                 options[key] = located.number(value, what, self.problems, largest=LONGEST_MINUTES)
             else:
                 options[key] = located.plain_data(value, f"'{key}'", self.problems)

@@ -174,7 +174,7 @@ class _Reader:
     def minutes(self, node: Node | None, what: str) -> float | None:
         if node is None:
             return None
-        return located.number(node, f"{what} (minutes)", self.problems, largest=LONGEST_MINUTES)
+        return located.number(node, what, self.problems, largest=LONGEST_MINUTES)
 
     def texts(self, node: Node | None, what: str, shape: str, noun: str) -> list[tuple[str, At]]:
         """A list of different texts of a shape."""

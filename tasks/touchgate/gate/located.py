@@ -294,7 +294,7 @@ def _syntax(fault: yaml.MarkedYAMLError, file: str, text: str) -> Problem:
 
 
 _EMPTY = frozenset({"", "~", "null", "Null", "NULL"})
-_BOOLEANS = frozenset({"y", "n", "yes", "no", "on", "off", "true", "false"})
+_BOOLEANS = frozenset({"yes", "no", "on", "off", "true", "false"})
 _INTEGER = re.compile(r"[-+]?(0|[1-9][0-9]*)")
 _DECIMAL = re.compile(r"[-+]?(0|[1-9][0-9]*)\.[0-9]+")
 _DOUBTFUL_NUMBER = re.compile(

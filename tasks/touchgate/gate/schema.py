@@ -1,6 +1,6 @@
-"""The JSON Schema of lane files, for editors. It is data beside this module; the reader is `touchgate.gate.declarations`.
+"""The JSON Schema of lane files, for editors, as data beside this module. The reader is `touchgate.gate.declarations`.
 
-It knows the shape only: what needs two places at once (unknown needs, circles, equal names) the reader alone reports.
+It knows the shape only. What takes two places at once (unknown needs, circles, equal names), the reader alone reports.
 """
 
 from __future__ import annotations

@@ -142,8 +142,9 @@ class _Reader:
             self.problems.append(Problem(node.at, f"'{key.text}' must be a mapping, not {located.kind_of(node)}"))
             return EventPaths(key.text, key.at)
         for name, place in node.keys.items():
-            if name.lower().replace("_", "-") in _MISSPELT or (name.lower() in _LISTS and name not in _LISTS):
-                hint = located.did_you_mean(name.lower(), _LISTS)
+            spelt = name.lower().replace("_", "-")
+            if name not in _LISTS and spelt in (*_LISTS, *_MISSPELT):
+                hint = located.did_you_mean(spelt, _LISTS)
                 self.problems.append(Problem(place.at, f"unknown key '{name}' in '{key.text}'", hint))
         paths = self.patterns(node, "paths")
         ignore = self.patterns(node, "paths-ignore")
