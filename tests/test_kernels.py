@@ -45,7 +45,7 @@ def test_the_kernels_pass(name, build_dir):
 @pytest.mark.parametrize(("name", "mutant"), MUTANTS, ids=[f"{name}-{mutant.name}" for name, mutant in MUTANTS])
 def test_every_mutant_is_caught(name, mutant, build_dir, tmp_path):
     for folder in (name, "common"):
-        shutil.copytree(KERNELS / folder, tmp_path / folder)
+        shutil.copytree(KERNELS / folder, tmp_path / folder, ignore=shutil.ignore_patterns("__pycache__"))
     apply(mutant, tmp_path / name)
     tally = check(tmp_path, name, build_dir)
     assert [fault.kind for fault in tally.faults][:1] == [mutant.fault]

@@ -11,8 +11,9 @@ import importlib.util
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from importlib.machinery import SourceFileLoader
 from pathlib import Path
-from types import ModuleType
+from types import CodeType, ModuleType
 from typing import TYPE_CHECKING, Any
 
 from touchgate.checks import numerics
@@ -180,17 +181,28 @@ def load_file(path: Path) -> ModuleType:
             package.__path__ = [str(folder)]
             sys.modules[name] = package
     name = f"{name}.{path.stem}"
-    spec = importlib.util.spec_from_file_location(name, path)
+    spec = importlib.util.spec_from_file_location(name, path, loader=_Fresh(name, str(path)))
     if spec is None or spec.loader is None:
         raise OracleFault("is not a Python file")
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
+    # Byte code beside the file would be an untracked file of its lane, and so touch it.
+    kept, sys.dont_write_bytecode = sys.dont_write_bytecode, True
     try:
         spec.loader.exec_module(module)
     except BaseException:
         del sys.modules[name]
         raise
+    finally:
+        sys.dont_write_bytecode = kept
     return module
+
+
+class _Fresh(SourceFileLoader):
+    """Compiles what the file says now: old byte code is told from new by size and whole seconds alone."""
+
+    def get_code(self, fullname: str) -> CodeType:  # noqa: ARG002  the loader's interface
+        return compile(self.get_data(self.path), self.path, "exec", dont_inherit=True)
 
 
 def load_oracle(path: Path) -> Oracle:

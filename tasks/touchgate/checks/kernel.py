@@ -7,6 +7,7 @@ of the settings.
 
 from __future__ import annotations
 
+import posixpath
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -39,6 +40,8 @@ class KernelKind:
         target = declaration.target
         if not target.endswith(".py"):
             raise DeclarationFault(f"kernel: '{target}' is not an oracle file: its name must end in .py")
+        if target.startswith("/") or posixpath.normpath(target).startswith(".."):
+            raise DeclarationFault(f"kernel: '{target}' is not below the repository's root")
         source = source_of(target)
         for path, what in ((target, "oracle file"), (source, "kernel file beside the oracle file")):
             if not (root / path).is_file():

@@ -1,0 +1,361 @@
+"""The check kind `kernel`: what a declaration stands for, what a result depends on, and what a run comes to."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from touchgate.checks import DeclarationFault, Inputs
+from touchgate.checks.cases import OracleFault, load_file, load_oracle
+from touchgate.checks.kernel import KIND
+from touchgate.checks.measuring import first_error
+from touchgate.checks.oracles import oracle_files
+from touchgate.checks.sanitized import judged
+from touchgate.checks.worker import run as work
+from touchgate.devices import Unavailable, emulated
+from touchgate.gate.model import At, CheckDeclaration, DeviceWish, Lane
+from touchgate.outcome import Verdict
+
+HERE = At("tasks/kernels.yml", 7, 9)
+DOCUMENT = Path(__file__).parent.parent / "docs" / "kernels.md"
+
+
+def example(language: str) -> str:
+    """The code block of a language in docs/kernels.md: there is one of each."""
+    (found,) = re.findall(
+        rf"^```{language}\n(.*?)^```$", DOCUMENT.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE
+    )
+    return found
+
+
+def lane_of(*targets: str, **options) -> Lane:
+    checks = tuple(CheckDeclaration("kernel", target, options, HERE) for target in targets)
+    return Lane("scale", "y = a x", (), (), ("smoke", "full"), DeviceWish(), 30, 60, ("HF_HOME",), checks, HERE)
+
+
+@dataclass
+class Here:
+    """The documented example in a folder, ready to be broken."""
+
+    root: Path
+    build_dir: Path
+
+    def write(self, name: str, text: str) -> None:
+        path = self.root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+
+    def edit(self, name: str, old: str, new: str) -> None:
+        text = (self.root / name).read_text(encoding="utf-8")
+        assert text.count(old) == 1
+        self.write(name, text.replace(old, new))
+
+    def specs(self):
+        lane = lane_of("kernels/scale/scale.py")
+        return {spec.name: spec for spec in KIND.expand(lane, lane.checks[0], self.root)}
+
+    def run(self, name: str = "scale:kernel", temporary: str = "temporary"):
+        spec = self.specs()[name]
+        folder = self.root.parent / temporary
+        folder.mkdir(exist_ok=True)
+        return work(
+            {
+                "spec": {field: getattr(spec, field) for field in spec.__dataclass_fields__},
+                "root": str(self.root),
+                "place": "emulated",
+                "build_dir": str(self.build_dir),
+                "temporary": str(folder),
+                "fds": [],
+                "gpu": None,
+            }
+        )
+
+
+@pytest.fixture(scope="session")
+def build_dir(tmp_path_factory):
+    return tmp_path_factory.mktemp("build")
+
+
+@pytest.fixture
+def here(tmp_path, build_dir):
+    made = Here(tmp_path / "repository", build_dir)
+    made.write("kernels/scale/scale.cu", example("cuda"))
+    made.write("kernels/scale/scale.py", example("python"))
+    return made
+
+
+PY, CU = "kernels/scale/scale.py", "kernels/scale/scale.cu"
+
+
+def test_one_declaration_stands_for_four_checks(here):
+    specs = here.specs()
+    assert {name: (spec.kind, spec.target, spec.places, spec.suites) for name, spec in specs.items()} == {
+        "scale:kernel": ("kernel", PY, ("gpu", "emulated"), ("smoke", "full")),
+        "scale:sanitize": ("kernel", PY, ("emulated",), ("full",)),
+        "scale:compile": ("compile", CU, ("host",), ("smoke", "full")),
+        "scale:compile-full": ("compile", CU, ("host",), ("full",)),
+    }
+    kernel = specs["scale:kernel"]
+    assert (kernel.timeout, kernel.env, kernel.where) == (3600, ("HF_HOME",), "tasks/kernels.yml:7:9")
+
+
+def test_several_kernels_of_a_lane_are_told_apart(here):
+    here.write("kernels/scale/other.cu", example("cuda"))
+    here.write("kernels/scale/other.py", example("python"))
+    lane = lane_of(PY, "kernels/scale/other.py")
+    names = [spec.name for declaration in lane.checks for spec in KIND.expand(lane, declaration, here.root)]
+    assert len(names) == len(set(names)) == 8
+    assert names[0] == "scale:kernel:scale"
+
+
+@pytest.mark.parametrize(
+    ("target", "message"),
+    [
+        ("kernels/scale/scale.cu", "'kernels/scale/scale.cu' is not an oracle file: its name must end in .py"),
+        ("kernels/scale/none.py", "there is no oracle file 'kernels/scale/none.py'"),
+        ("kernels/scale/lone.py", "there is no kernel file beside the oracle file 'kernels/scale/lone.cu'"),
+        ("../scale.py", "'../scale.py' is not below the repository's root"),
+        ("/scale.py", "'/scale.py' is not below the repository's root"),
+    ],
+)
+def test_a_bad_target_is_said_in_words(here, target, message):
+    here.write("kernels/scale/lone.py", "")
+    lane = lane_of(target)
+    with pytest.raises(DeclarationFault, match=f"^kernel: {re.escape(message)}$"):
+        list(KIND.expand(lane, lane.checks[0], here.root))
+
+
+def test_inputs_are_all_that_oracle_and_kernel_reach(here):
+    here.write("kernels/common/deep.cuh", "")
+    here.write("kernels/common/near.cuh", '#include "deep.cuh"\n')
+    here.write("kernels/scale/helper.py", "from ..common import values\nfrom .sub.tool import x\nimport numpy\n")
+    here.write("kernels/common/values.py", "from . import missing\n")
+    here.write("kernels/scale/sub/tool.py", "from ...scale import helper\nfrom ..... import outside\n")
+    here.edit(CU, "// y[i]", '#include "../common/near.cuh"\n// y[i]')
+    here.edit(PY, "import numpy as np\n", "import numpy as np\nfrom . import helper\n")
+    files = (
+        "kernels/common/deep.cuh",
+        "kernels/common/near.cuh",
+        "kernels/common/values.py",
+        "kernels/scale/helper.py",
+        CU,
+        PY,
+        "kernels/scale/sub/tool.py",
+    )
+    spec = here.specs()["scale:kernel"]
+    assert KIND.inputs(spec, here.root, "emulated") == Inputs(files, ("python", "numpy", "g++"))
+    assert KIND.inputs(spec, here.root, "gpu").tools == ("python", "numpy", "nvcc", "pycuda")
+
+
+def test_an_oracle_file_that_does_not_parse_is_still_an_input(here):
+    here.write(PY, "def (:\n")
+    assert oracle_files(PY, here.root) == [PY]
+
+
+def test_deciding_imports_no_numpy_and_runs_no_oracle_file(here):
+    here.write(PY, "raise SystemExit('executed')\n")
+    script = (
+        "import sys; from pathlib import Path\n"
+        "from touchgate.checks.kernel import KIND\n"
+        "from touchgate.gate.model import At, CheckDeclaration, DeviceWish, Lane\n"
+        f"at = At('x', 1, 1); declaration = CheckDeclaration('kernel', {PY!r}, {{}}, at)\n"
+        "lane = Lane('scale', '', (), (), ('smoke',), DeviceWish(), 1, 2, (), (declaration,), at)\n"
+        f"root = Path({str(here.root)!r})\n"
+        "for spec in KIND.expand(lane, declaration, root):\n"
+        "    if spec.kind == 'kernel': KIND.inputs(spec, root, 'emulated')\n"
+        "print([name for name in ('numpy', 'pycuda', 'ctypes') if name in sys.modules])\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert (done.stdout, done.stderr) == ("[]\n", "")
+
+
+def test_the_documented_example_passes(here, capsys):
+    outcome = here.run()
+    assert outcome.verdict is Verdict.PASSED
+    assert (outcome.device, outcome.cases, outcome.reason, outcome.detail) == ("emulated", 6, "", ())
+    assert outcome.worst == {"error": 0.0, "bound": 0.0, "case": "n=1: y", "index": [0]}
+    assert outcome.facts["trials"] == 30
+    assert outcome.facts["bounds"] == {"float32": ["one multiplication, rounded once"]}
+    assert capsys.readouterr().out.splitlines() == ["n=1", "n=31", "n=32", "n=33", "n=257", "n=1009"]
+    assert not list(here.root.rglob("__pycache__"))
+
+
+def test_a_wrong_value_fails_with_all_evidence(here):
+    here.edit(CU, "y[i] = a * x[i];", "y[i] = a * x[i] + (i == 30 ? 0.5f : 0.0f);")
+    outcome = here.run()
+    assert outcome.verdict is Verdict.FAILED
+    head, mismatch, bound, counts, stopped = outcome.detail
+    assert head == "n=31: aligned, seed 1, blocks of 256 threads, thread order 0"
+    number, bits = r"-?[\d.]+", r"\(0x[0-9a-f]{8}\)"
+    assert re.fullmatch(
+        rf"y\[30\]: got {number} {bits}, expected {number} {bits}, \d+ ulp apart, bit for bit", mismatch
+    )
+    assert bound == "bound: one multiplication, rounded once"
+    assert re.fullmatch(r"1 of 31 elements differ; worst error 0\.5 at \[30\], bound 0", counts)
+    assert stopped == "stopped after 2 of 6 cases, 5 of 10 trials wrong"
+    assert outcome.reason == f"n=31: {mismatch}"
+    assert outcome.worst == {"error": 0.5, "bound": 0.0, "case": "n=31: y", "index": [30]}
+
+
+def test_other_wrong_cases_are_named(here):
+    # Wrong with one of the two block sizes only, so that more than one case gets its turn.
+    here.edit(CU, "y[i] = a * x[i];", "y[i] = a * x[i] + (blockDim.x == 96 && n > 31 ? 0.5f : 0.0f);")
+    outcome = here.run()
+    assert outcome.reason.startswith("n=32: y[0]: got ")
+    assert outcome.detail[0] == "n=32: other block, seed 1, blocks of 96 threads, thread order 4"
+    assert outcome.detail[-1] == "also wrong: n=33, n=257, n=1009"
+    assert (outcome.cases, outcome.facts["trials"]) == (6, 30)
+
+
+def test_a_nan_has_no_figure_and_the_outcome_stays_json(here):
+    here.edit(CU, "y[i] = a * x[i];", 'y[i] = i == 0 ? nanf("") : a * x[i];')
+    outcome = here.run()
+    assert outcome.verdict is Verdict.FAILED
+    assert outcome.worst is not None
+    assert outcome.worst["error"] is None
+
+
+def test_a_source_that_does_not_compile_fails_with_the_compilers_text(here):
+    here.edit(CU, "y[i] = a * x[i];", "y[i] = a * z[i];")
+    outcome = here.run()
+    assert outcome.verdict is Verdict.FAILED
+    assert outcome.reason.startswith(f"{CU} does not compile: ")
+    assert "scale.cu:5" in outcome.reason
+    assert any("z" in line for line in outcome.detail)
+
+
+def test_a_kernel_that_is_not_there_fails(here):
+    here.edit(PY, '"scale_float32"', '"scale_float64"')
+    outcome = here.run()
+    assert outcome.verdict is Verdict.FAILED
+    assert "scale_float64" in outcome.reason
+
+
+def test_an_exception_in_the_oracle_file_is_an_error_with_its_line(here, capsys):
+    here.edit(PY, 'np.float32(3.5) * inputs["x"]', 'np.float32(3.5) * inputs["z"]')
+    outcome = here.run()
+    assert (outcome.verdict, outcome.reason) == (Verdict.ERROR, f"{PY}:25: KeyError: 'z'")
+    assert "Traceback" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "reason"),
+    [
+        (
+            "ORACLE =",
+            "oracle_ =",
+            "defines no ORACLE; wanted is ORACLE = Oracle(...), with Oracle from touchgate.checks.cases",
+        ),
+        ("(1, 31, 32, 33, 257, 1009)", "()", "it has no case for the place 'emulated'; nothing ran"),
+        ("Bound(None,", "Bound(1e9,", "its bounds would let an output of zeros pass in every float32 case"),
+        ("Bound(None,", "Bound(-1,", "the bound at [0] is -1.0; wanted is a finite number >= 0"),
+    ],
+)
+def test_an_oracle_file_that_proves_nothing_is_an_error(here, old, new, reason):
+    here.edit(PY, old, new)
+    outcome = here.run()
+    assert (outcome.verdict, outcome.reason) == (Verdict.ERROR, f"{PY}: {reason}")
+
+
+def test_without_a_compiler_it_is_unmeasured(here, monkeypatch):
+    def missing(*_, **__):
+        raise Unavailable("no C++ compiler: install g++")
+
+    monkeypatch.setattr(emulated, "open_device", missing)
+    outcome = here.run()
+    assert (outcome.verdict, outcome.reason, outcome.device) == (
+        Verdict.UNMEASURED,
+        "no C++ compiler: install g++",
+        None,
+    )
+
+
+@pytest.mark.slow
+def test_sanitized_cases_pass(here):
+    outcome = here.run("scale:sanitize")
+    assert (outcome.verdict, outcome.cases, outcome.device) == (Verdict.PASSED, 4, "emulated")
+
+
+@pytest.mark.slow
+def test_the_sanitizer_sees_a_read_out_of_bounds_that_no_value_shows(here):
+    here.edit(CU, "y[i] = a * x[i];", "y[i] = a * x[i] + (x[i + 1] > 1e9f ? 1.0f : 0.0f);")
+    assert here.run().verdict is Verdict.PASSED
+    outcome = here.run("scale:sanitize")
+    assert outcome.verdict is Verdict.FAILED
+    assert outcome.reason.startswith("n=1: ERROR: AddressSanitizer: heap-buffer-overflow")
+    assert outcome.detail[1] == "case: n=1"
+    assert any("scale.cu:5" in line for line in outcome.detail)
+
+
+@pytest.mark.slow
+def test_the_sanitizer_sees_undefined_behaviour(here):
+    here.edit(CU, "y[i] = a * x[i];", "y[i] = a * x[i] + (1 << static_cast<int>(n + 31) == 77 ? 1.0f : 0.0f);")
+    outcome = here.run("scale:sanitize")
+    assert outcome.verdict is Verdict.FAILED
+    assert "runtime error: shift exponent 32 is too large" in outcome.reason
+
+
+@pytest.mark.slow
+def test_an_exception_in_a_sanitized_oracle_is_an_error(here):
+    here.edit(PY, 'np.float32(3.5) * inputs["x"]', 'np.float32(3.5) * inputs["z"]')
+    outcome = here.run("scale:sanitize")
+    assert (outcome.verdict, outcome.reason) == (Verdict.ERROR, f"{PY}:25: KeyError: 'z'")
+
+
+def test_a_sanitizers_report_is_read():
+    output = (
+        "n=1\nn=31\n=================================================================\n"
+        "==7==ERROR: AddressSanitizer: heap-buffer-overflow on address 0x60 at pc 0x7f\n"
+        "READ of size 4 at 0x60 thread T1\n"
+        "    #0 0x7f01 in scale_float32 /r/kernels/scale/scale.cu:5\n"
+        "    #1 0x7f02 in call /r/unit.ii:9\n"
+    )
+    outcome = judged(output, 1, CU, Path("/r"))
+    finding = "ERROR: AddressSanitizer: heap-buffer-overflow on address 0x60 at pc 0x7f"
+    assert outcome.verdict is Verdict.FAILED
+    assert outcome.reason == f"n=31: {finding}"
+    assert outcome.detail == (finding, "case: n=31", "in scale_float32 /r/kernels/scale/scale.cu:5")
+
+
+def test_a_sanitized_run_that_ends_without_a_word_is_an_error():
+    outcome = judged("", -9, CU, Path("/r"))
+    assert (outcome.verdict, outcome.reason) == (Verdict.ERROR, "the sanitized run ended with status -9: no output")
+
+
+def test_files_of_one_name_do_not_meet_and_siblings_are_found(tmp_path):
+    for folder, value in (("a", 1), ("b", 2)):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "helper.py").write_text(f"value = {value}\n")
+        (tmp_path / folder / "main.py").write_text("from .helper import value\n")
+    (tmp_path / "a" / "up.py").write_text("from ..b.helper import value\n")
+    before = list(sys.path)
+    assert [load_file(tmp_path / folder / "main.py").value for folder in "ab"] == [1, 2]
+    assert load_file(tmp_path / "a" / "up.py").value == 2
+    assert sys.path == before
+
+
+def test_a_file_is_read_as_it_is_now(tmp_path):
+    path = tmp_path / "main.py"
+    for value in (1, 2):
+        path.write_text(f"value = {value}\n")
+        assert load_file(path).value == value
+
+
+def test_an_oracle_of_another_type_or_with_equal_blocks_is_refused(here):
+    here.edit(PY, "ORACLE = Oracle(cases, arrays, launch, oracle, bound)", "ORACLE = 3")
+    with pytest.raises(OracleFault, match="defines ORACLE as int; wanted is"):
+        load_oracle(here.root / PY)
+    here.edit(PY, "ORACLE = 3", "ORACLE = Oracle(cases, arrays, launch, oracle, bound, blocks=(64, 64))")
+    with pytest.raises(OracleFault, match=r"blocks = \(64, 64\): wanted are two different numbers"):
+        load_oracle(here.root / PY)
+
+
+def test_the_line_that_says_what_is_wrong():
+    assert first_error("In function f:\na.cu:3:1: error: no z\n  3 | z") == "a.cu:3:1: error: no z"
+    assert first_error("something") == "something"
+    assert first_error("") == ""
