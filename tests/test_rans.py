@@ -1,0 +1,372 @@
+"""rANS: the oracle against hand-made bytes and an independent encoder, the kernel against the oracle, and its mutants."""
+
+from __future__ import annotations
+
+import struct
+from array import array
+from dataclasses import replace
+from pathlib import Path
+from random import Random
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from touchgate import golden
+from touchgate.checks import conformance
+from touchgate.checks.cases import load_file
+from touchgate.devices import LaunchFault, Unavailable, emulated
+from touchgate.outcome import Verdict
+
+ROOT = Path(__file__).resolve().parent.parent
+FOLDER = ROOT / "vectors" / "rans"
+KERNEL = ROOT / "kernels" / "rans" / "rans.cu"
+
+rans = load_file(ROOT / "kernels" / "rans" / "rans.py")
+generate = load_file(FOLDER / "generate.py")
+
+RARE = (rans.Row((0, 1, 65536), 0),)
+LOW = 1 << 31
+
+
+def vector(stream: bytes, table=RARE, indexes=None, count=1, expected=None):
+    rows = array("H", indexes if indexes is not None else [0] * count)
+    return rans.Vector("v", stream, table, rows, count, expected)
+
+
+def decoded(stream: bytes, table=RARE, indexes=None, count=1):
+    """Status, values and words read, by the oracle."""
+    found = rans.oracle(vector(stream, table, indexes, count))
+    return found.status, found.values.tolist(), found.facts["words"]
+
+
+def words(*values: int) -> bytes:
+    return struct.pack(f"<{len(values)}I", *values)
+
+
+# ---- the oracle
+
+
+@pytest.mark.parametrize(
+    ("symbols", "stream"),
+    [
+        ([], "0000008000000000"),
+        ([0], "0000000000800000"),
+        ([0, 0, 0], "000000000080000000000000"),
+        ([(1 << 27) - 1, 1, 2], "c917011800080000ffff211a"),
+    ],
+)
+def test_the_bytes_that_the_document_shows(symbols, stream):
+    data = bytes.fromhex(stream)
+    assert decoded(data, count=len(symbols)) == ("ok", symbols, len(data) // 4)
+    assert generate.encode(symbols, RARE, [0] * len(symbols)) == data
+    if symbols:
+        shown = " ".join(str(s) if s != (1 << 27) - 1 else "2^27-1" for s in symbols)
+        spaced = " ".join(stream[i : i + 8] for i in range(0, len(stream), 8))
+        assert f"| {shown} | `{spaced}` |" in (ROOT / "docs" / "vectors.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("stream", "count", "wanted"),
+    [
+        (b"", 1, ("bad_length", [], 0)),
+        (bytes(4), 1, ("bad_length", [], 0)),
+        (bytes(9), 1, ("bad_length", [], 0)),
+        (words(LOW - 1, 0), 0, ("bad_initial_state", [], 2)),
+        (words(0, LOW), 0, ("bad_initial_state", [], 2)),
+        (words(LOW, 0), 0, ("ok", [], 2)),
+        (words(LOW, 0, 7), 0, ("over_long", [], 2)),
+        (words(LOW + 1, 0, 7), 0, ("over_long", [], 2)),
+        (words(LOW + 1, 0), 0, ("bad_final_state", [], 2)),
+        (words(0, 0x8000), 2, ("truncated", [0], 2)),
+        (words(0, 0x8000, 5), 1, ("over_long", [0], 2)),
+        # c = 1 is the row's last symbol, and leaves 65535 * (2^30 + 7): a nibble of 9.
+        (words(7 * 65536 + 1, 1 << 14), 1, ("bad_escape", [], 2)),
+    ],
+)
+def test_each_status_has_its_place(stream, count, wanted):
+    assert decoded(stream, count=count) == wanted
+
+
+@pytest.mark.parametrize(
+    ("cdf", "offset", "valid"),
+    [
+        ((0, 65536), 0, True),
+        ((0, 1, 65536), -(1 << 31), True),
+        ((0, 1, 65536), (1 << 31) - 2, True),
+        ((0, 1, 65536), (1 << 31) - 1, False),
+        ((), 0, False),
+        ((0,), 0, False),
+        ((65536,), 0, False),
+        ((0, 65535), 0, False),
+        ((1, 65536), 0, False),
+        ((0, 5, 5, 65536), 0, False),
+        ((0, 6, 5, 65536), 0, False),
+        ((0, 70000, 65536), 0, False),
+        (tuple(range(65537)), 0, True),
+    ],
+)
+def test_what_a_row_must_be(cdf, offset, valid):
+    assert rans.Row(cdf, offset).valid == valid
+
+
+def test_a_bad_row_ends_the_stream_where_it_is_used_and_not_before():
+    table = (*RARE, rans.Row((0, 9), 0))
+    data = generate.encode([0, 0, 0], RARE, [0] * 3)
+    assert decoded(data, table, [0, 0, 1], 3)[:2] == ("bad_table", [0, 0])
+    assert decoded(data, table, [0, 0, 2], 3)[:2] == ("bad_table", [0, 0])
+    assert decoded(data, table, [0, 0, 0], 3)[:2] == ("ok", [0, 0, 0])
+
+
+def test_the_last_values_of_32_bits_and_the_first_beyond():
+    table = (rans.Row((0, 65536), 1),)
+    top = generate.encode([(1 << 31) - 1, -(1 << 31) + 1], table, [0, 0])
+    assert decoded(top, table, count=2)[:2] == ("ok", [(1 << 31) - 1, -(1 << 31) + 1])
+    beyond = generate.encode([5, 1 << 31], table, [0, 0])
+    assert decoded(beyond, table, count=2)[:2] == ("bad_escape", [5])
+
+
+def test_the_longest_row_there_is():
+    table = (rans.Row(tuple(range(65537)), -32768),)
+    symbols = [-32768, 32766, 32767, 0, 40000, -32769]
+    assert decoded(generate.encode(symbols, table, [0] * 6), table, count=6)[:2] == ("ok", symbols)
+
+
+@st.composite
+def rows(draw):
+    inner = draw(st.lists(st.integers(1, 65535), unique=True, max_size=12))
+    return rans.Row((0, *sorted(inner), 65536), draw(st.integers(-(1 << 20), 1 << 20)))
+
+
+@st.composite
+def messages(draw):
+    table = tuple(draw(st.lists(rows(), min_size=1, max_size=4)))
+    indexes = draw(st.lists(st.integers(0, len(table) - 1), max_size=40))
+    near = [st.integers(table[k].offset - 3, table[k].offset + len(table[k].cdf) + 3) for k in indexes]
+    symbols = [draw(st.one_of(some, st.integers(-(1 << 29), 1 << 29))) for some in near]
+    return table, indexes, symbols
+
+
+@settings(deadline=None, max_examples=60)
+@given(messages(), st.integers(0, 8), st.data())
+def test_what_was_encoded_is_decoded_and_nothing_else_is_accepted(message, nibbles, data):
+    table, indexes, symbols = message
+    stream = generate.encode(symbols, table, indexes, nibbles=nibbles)
+    size = len(stream) // 4
+    assert decoded(stream, table, indexes, len(symbols)) == ("ok", symbols, size)
+    if size > 2:
+        cut = data.draw(st.integers(2, size - 1))
+        assert decoded(stream[: 4 * cut], table, indexes, len(symbols))[0] == "truncated"
+    more = data.draw(st.binary(min_size=4, max_size=12).filter(lambda tail: len(tail) % 4 == 0))
+    assert decoded(stream + more, table, indexes, len(symbols)) == ("over_long", symbols, size)
+
+
+@settings(deadline=None, max_examples=100)
+@given(st.binary(max_size=64), st.integers(0, 50), rows())
+def test_any_bytes_end_with_a_status(stream, count, row):
+    found = rans.oracle(vector(stream, (row,), count=count))
+    assert found.status in rans.STATUSES
+    assert (found.values.size == count) == (found.status in ("ok", "over_long", "bad_final_state") or count == 0)
+
+
+# ---- the committed vectors
+
+
+@pytest.fixture(scope="module")
+def truth():
+    return conformance.by_oracle(ROOT, "vectors/rans")
+
+
+def test_the_oracle_gives_what_the_manifest_says(truth):
+    assert truth.found == []
+    made = [entry for entry in truth.manifest["vectors"] if entry["source"] == "compressai"]
+    assert len(made) >= 200
+    assert {entry["status"] for entry in made} == {"ok"}
+    assert {1, 100000} <= {entry["count"] for entry in made}
+    assert {entry["status"] for entry in truth.manifest["vectors"]} == set(rans.STATUSES)
+
+
+def test_a_flipped_bit_that_is_accepted_shows_in_the_digest(truth):
+    pinned = {vector.name: found.digest for vector, found in zip(truth.vectors, truth.decoded, strict=True)}
+    accepted = 0
+    for one, found in zip(truth.altered, truth.altered_decoded, strict=True):
+        if "flipped" in one.name and found.status == "ok":
+            accepted += 1
+            assert found.digest != pinned[one.name.partition(" ")[0]], one.name
+    assert accepted
+
+
+def test_altered_streams_come_to_every_status(truth):
+    assert {found.status for found in truth.altered_decoded} == set(rans.STATUSES)
+
+
+def test_the_mirror_encoder_makes_the_same_bytes_again(truth):
+    """So the manifest's symbols are the encoder's input, not only what our decoder reads into the bytes."""
+    for entry, one, found in zip(truth.manifest["vectors"], truth.vectors, truth.decoded, strict=True):
+        if entry["source"] == "compressai" and one.count <= 4096:
+            assert generate.encode(found.values.tolist(), one.table, list(one.indexes)) == one.stream, one.name
+
+
+# ---- the kernel, emulated
+
+
+@pytest.fixture(scope="module")
+def device(tmp_path_factory):
+    try:
+        made = emulated.open_device(tmp_path_factory.mktemp("build"))
+    except Unavailable as missing:
+        pytest.skip(str(missing))
+    yield made
+    made.close()
+
+
+def test_the_kernel_agrees_with_the_oracle_on_every_vector(truth, device):
+    outcome = conformance.conform(truth, device, device.module(KERNEL))
+    assert (outcome.verdict, outcome.detail) == (Verdict.PASSED, ())
+    assert outcome.cases == len(truth.vectors) + len(truth.altered) > 5000
+
+
+def test_no_streams_and_one_stream(device):
+    module = device.module(KERNEL)
+    one = vector(bytes.fromhex("0000000000800000"))
+    for shape in rans.SHAPES:
+        assert rans.decode_on(device, module, [], shape).decoded == ()
+        (found,) = rans.decode_on(device, module, [one], shape).decoded
+        assert (found.status, found.values.tolist(), found.facts) == ("ok", [0], {"words": 2})
+
+
+MUTANTS = {
+    "renormalises one bit too late": ("if (reader.x >= 0x80000000ull) return", "if (reader.x >= 0x40000000ull) return"),
+    "drops the last symbol": ("done < stream.count)", "done + 1 < stream.count)"),
+    "swaps the escape's sign": ("(raw & 1u) ?", "!(raw & 1u) ?"),
+    "ignores the offset": ("value += row.offset;", ""),
+    "reads past the end": ("if (reader.next >= reader.end) return false;", ""),
+    "accepts words that are left": ("reader.next < reader.end) {", "false) {"),
+    "accepts any final state": ("reader.x != 0x80000000ull", "false"),
+    "accepts any initial state": ("if (reader.x < 0x80000000ull || reader.x >= 0x8000000000000000ull)", "if (false)"),
+    "accepts any row": (" || !rows[stream.first_row + index].valid", ""),
+    "accepts escapes of any length": ("if (nibbles > 8) return BAD_ESCAPE;", "if (nibbles > 14) return BAD_ESCAPE;"),
+    "lets values wrap": ("if (value < -2147483648ll || value > 2147483647ll) return BAD_ESCAPE;", ""),
+    "takes the symbol before": ("if (cdf[middle] <= c) {", "if (cdf[middle] < c) {"),
+    "uses the first row for all": (
+        "cdf, rows[stream.first_row + index], symbol",
+        "cdf, rows[stream.first_row], symbol",
+    ),
+    "puts nibbles the wrong way round": ("nibble << (4 * i)", "nibble << (4 * (nibbles - 1 - i))"),
+    "counts words wrongly": ("(int)reader.next, 0}", "(int)reader.end, 0}"),
+    "writes one symbol further": ("symbols[stream.first_symbol + done]", "symbols[stream.first_symbol + done + 1]"),
+}
+
+
+@pytest.mark.parametrize("name", MUTANTS)
+def test_a_mutant_is_caught(name, truth, device):
+    old, new = MUTANTS[name]
+    text = KERNEL.read_text(encoding="utf-8")
+    assert text.count(old) == 1
+    module = device.module_from_text(text.replace(old, new), KERNEL)
+    try:
+        outcome = conformance.conform(truth, device, module)
+    except LaunchFault:
+        # It left its arrays, which the emulation notices itself.
+        return
+    assert outcome.verdict is Verdict.FAILED
+    assert "by the kernel" in outcome.reason
+
+
+def test_what_a_failure_says(truth, device):
+    some = [i for i, one in enumerate(truth.vectors) if one.name in ("coin-000001", "coin-000002", "hand-rare-2")]
+    few = replace(
+        truth,
+        vectors=[truth.vectors[i] for i in some],
+        decoded=[truth.decoded[i] for i in some],
+        altered=[],
+        altered_decoded=[],
+    )
+    text = KERNEL.read_text(encoding="utf-8").replace("value += row.offset;", "value += row.offset + 3;")
+    outcome = conformance.conform(few, device, device.module_from_text(text, KERNEL))
+    names = [few.vectors[i].name for i in range(3)]
+    lines = (FOLDER / "manifest.json").read_text(encoding="utf-8").splitlines()
+    places = [next(n for n, line in enumerate(lines, 1) if f'"name": "{name}"' in line) for name in names]
+    first = [int(few.decoded[i].values[0]) for i in range(3)]
+    assert outcome.reason == (
+        f"coin-000001: symbols differ first at 0: {first[0]} by the oracle, {first[0] + 3} by the kernel (and 2 more of 3)"
+    )
+    assert outcome.detail == tuple(
+        line
+        for name, place, value in zip(names, places, first, strict=True)
+        for line in (
+            f"vectors/rans/manifest.json:{place}: {name}",
+            *(
+                f"    emulated, {shape}: symbols differ first at 0: {value} by the oracle, {value + 3} by the kernel"
+                for shape in rans.SHAPES
+            ),
+        )
+    )
+
+
+def test_traces_outside_a_streams_place_are_no_result_of_the_oracle():
+    one = vector(bytes.fromhex("0000000000800000"), count=2)
+    poison = np.full(4, rans.POISON, np.uint8).view(np.int32)[0]
+    written = np.full(2 * rans.RED + 2, poison, np.int32)
+    written[rans.RED] = 7
+    ended = np.array([[rans.STATUSES.index("truncated"), 1, 2, 0]], np.int32)
+
+    def status(written, ended, *, kept=True):
+        (found,) = rans._collect([one], written, ended, kept=kept)
+        return found.status
+
+    assert status(written, ended) == "truncated"
+    assert status(written, ended, kept=False) == "wrote into its inputs"
+    behind = written.copy()
+    behind[rans.RED + 1] = 7
+    assert status(behind, ended) == "wrote behind the end (truncated)"
+    outside = written.copy()
+    outside[-1] = 7
+    assert status(outside, ended) == "wrote outside the symbols"
+    assert status(written, np.full((1, 4), poison, np.int32)) == f"no status written ({poison}, {poison} symbols)"
+
+
+def test_the_altered_streams_are_the_same_each_time(truth):
+    again = list(rans.hostile(truth.vectors, Random(conformance.SEED)))
+    assert [one.name for one in again] == [one.name for one in truth.altered]
+    assert again == truth.altered
+
+
+# ---- reading a manifest's entry
+
+
+class Store:
+    """What a test wants to be read."""
+
+    def __init__(self, **files: bytes) -> None:
+        self.files = files
+
+    def file(self, path: str) -> bytes:
+        return self.files[path]
+
+
+@pytest.mark.parametrize(
+    ("rule", "count", "wanted"),
+    [
+        ({"row": 3}, 4, [3, 3, 3, 3]),
+        ({"plane": 2}, 5, [0, 0, 1, 1, 2]),
+        ({"file": "walk", "first": 1}, 2, [8, 9]),
+        ({"row": 3}, 0, []),
+    ],
+)
+def test_the_rules_for_indexes(rule, count, wanted):
+    assert list(rans.read_indexes(rule, count, Store(walk=bytes([7, 8, 9])))) == wanted
+
+
+def test_indexes_that_are_too_few_or_of_no_rule():
+    with pytest.raises(golden.VectorFault, match="walk holds 1 indexes from 2 on, wanted are 2"):
+        rans.read_indexes({"file": "walk", "first": 2}, 2, Store(walk=bytes([7, 8, 9])))
+    with pytest.raises(golden.VectorFault, match="wanted is one of row, plane, or file with first"):
+        rans.read_indexes({"rows": 2}, 2, Store())
+
+
+@pytest.mark.parametrize("data", [b"", b"[]", b'{"rows": [{"cdf": [0]}]}', b'{"rows": [{"cdf": [-1], "offset": 0}]}'])
+def test_a_table_file_that_is_none(data):
+    with pytest.raises(golden.VectorFault, match="a table file"):
+        rans.read_table(data)
