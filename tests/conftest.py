@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -47,6 +48,17 @@ def clean_environment(home: Path) -> dict[str, str]:
         "PYTHONDONTWRITEBYTECODE": "1",
         "TERM": "dumb",
     }
+
+
+def ended(pid: int, seconds: float = 10) -> bool:
+    """Whether a process ends within a time; one that only waits to be reaped by a slow init has ended."""
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        state = subprocess.run(["ps", "-o", "stat=", "-p", str(pid)], capture_output=True, text=True, check=False).stdout
+        if not state.strip() or state.startswith("Z"):
+            return True
+        time.sleep(0.02)
+    return False
 
 
 @dataclass

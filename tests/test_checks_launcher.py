@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.conftest import ended
 from touchgate.checks import CheckSpec
 from touchgate.checks.launcher import Launcher, Stopped, log_tail
 from touchgate.outcome import Outcome, Verdict
@@ -71,15 +72,7 @@ def test_a_check_past_its_time_is_ended_with_its_children(folder: Path) -> None:
     outcome, log = launch(folder, "sleep 300 & echo $!; wait", timeout=1)
     assert outcome.verdict is Verdict.TIMED_OUT
     assert outcome.reason == "stopped after 0.0166667 minutes; its lane's `timeout:` sets the limit (tasks/lanes.yml:5:9)"
-    child = int(log.split()[0])
-    deadline = time.monotonic() + 10
-    while time.monotonic() < deadline:
-        try:
-            os.kill(child, 0)
-        except ProcessLookupError:
-            return
-        time.sleep(0.02)
-    pytest.fail(f"the child {child} outlived its check")
+    assert ended(int(log.split()[0])), "the child outlived its check"
 
 
 @pytest.mark.parametrize(
