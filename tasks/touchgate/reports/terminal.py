@@ -10,7 +10,6 @@ from __future__ import annotations
 import errno
 import json
 import os
-import shutil
 import sys
 import threading
 import time
@@ -39,6 +38,8 @@ NAME_WIDTH = 48
 """Names longer than this don't widen the column for all others."""
 FEW = 6
 """So many untouched lanes, or variables, are named on their line."""
+COLUMNS = 80
+"""Of a terminal that does not say."""
 DETAIL_LINES = 40
 FACT_WIDTH = 200
 MANY_NAMES = 30
@@ -336,9 +337,9 @@ class Terminal:
         if self._width is not None:
             return max(2, self._width)
         try:
-            return max(2, os.get_terminal_size(self._stream.fileno()).columns or 80)
+            return max(2, os.get_terminal_size(self._stream.fileno()).columns or COLUMNS)
         except (OSError, ValueError):
-            return max(2, shutil.get_terminal_size().columns)
+            return COLUMNS
 
     def _tick(self) -> None:
         if self._ticker is None and not self._ended.is_set():
