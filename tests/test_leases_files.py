@@ -10,6 +10,7 @@ import signal
 import stat
 import subprocess
 import sys
+import tempfile
 import textwrap
 import threading
 import time
@@ -22,13 +23,14 @@ from touchgate.leases import files, holder, process, record
 from touchgate.leases.files import Holder, LeaseCancelled, LeaseDirectory, LeaseRefused, LeaseTimeout
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from typing_extensions import Self
 
 SOURCES = str(Path(files.__file__).resolve().parents[2])
 PATIENCE = 60.0
 linux = pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
+forks = pytest.mark.filterwarnings("ignore:.*multi-threaded, use of fork:DeprecationWarning")
 root_only = pytest.mark.skipif(os.geteuid() != 0, reason="needs root to be two users")
 
 
@@ -354,6 +356,7 @@ def test_a_child_that_has_the_descriptor_keeps_the_lease(lease, killed):
         take(lease, timeout=PATIENCE).close()
 
 
+@forks
 def test_a_forked_child_that_leaves_does_not_end_the_lease(lease):
     with take(lease) as held:
         child = os.fork()
@@ -660,18 +663,18 @@ def as_user(uid: int, groups: list[int], work: Callable[[], None], umask: int = 
 
 
 @pytest.fixture
-def shared(tmp_path) -> LeaseDirectory:
-    """A lease folder of group 54321 that every account can reach."""
-    folder = tmp_path / "leases"
-    folder.mkdir()
-    os.chown(folder, 0, 54321)
-    folder.chmod(0o2770)
-    for above in (tmp_path, *tmp_path.parents):
-        if above.stat().st_uid == os.geteuid() and above != Path("/tmp"):
-            above.chmod(above.stat().st_mode | 0o011)
-    return lease_in(folder)
+def shared() -> Iterator[LeaseDirectory]:
+    """A lease folder of group 54321 that every account can reach, which pytest's own folders are not."""
+    with tempfile.TemporaryDirectory() as above:
+        Path(above).chmod(0o711)
+        folder = Path(above, "leases")
+        folder.mkdir()
+        os.chown(folder, 0, 54321)
+        folder.chmod(0o2770)
+        yield lease_in(folder)
 
 
+@forks
 @root_only
 @linux
 @pytest.mark.parametrize("umask", [0o022, 0o077])
@@ -694,6 +697,7 @@ def test_two_users_of_one_group_share_the_host(shared, umask):
         assert as_user(50002, [54321], see_root, umask) == 0
 
 
+@forks
 @root_only
 def test_who_is_not_in_the_group_is_told_so(shared):
     def refused() -> None:
@@ -703,6 +707,7 @@ def test_who_is_not_in_the_group_is_told_so(shared):
     assert as_user(50003, [], refused) == 0
 
 
+@forks
 @root_only
 def test_a_lock_file_that_another_user_kept_to_himself_is_named(shared):
     lock = shared.path / "host.lock"

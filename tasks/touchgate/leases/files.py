@@ -50,6 +50,8 @@ ASK_CANCELLED = 0.25
 """The same where a caller may cancel."""
 SETTLE = (0.001, 0.002, 0.004, 0.008)
 """Seconds. The wake-up comes just before the kernel frees the lock, and `status` may have it for some microseconds."""
+SOON = (0.02, 0.05, 0.1, 0.2)
+"""Seconds to the next looks after a wake-up, for a host so busy that the one who closes is not done by then."""
 
 
 class LeaseTimeout(Exception):  # noqa: N818 - an outcome of waiting, named as the reader meets it
@@ -195,12 +197,17 @@ class _Wait:
 
 def _wait_for(descriptor: int, paths: _Paths, wait: _Wait) -> bool:
     """True: locked, and the host is free. False: the lock file was deleted or replaced; open the new one."""
+    soon: list[float] = []
     with Watch(paths.lock) as watch:
         while True:
             holder = _grant(descriptor, paths)
             if holder is None:
                 return True
-            watch.sleep(wait.on(holder))
+            longest = wait.on(holder)
+            if watch.sleep(min([longest, *soon])):
+                soon = list(SOON)
+            elif soon:
+                soon.pop(0)
             if not _same_file(descriptor, paths.lock):
                 return False
 
@@ -282,7 +289,8 @@ def _flock(descriptor: int) -> bool:
 def _grant(descriptor: int, paths: _Paths) -> Holder | None:
     """None: locked, and nobody else is in. Else who has it."""
     for pause in (0.0, *SETTLE):
-        time.sleep(pause)
+        if pause:  # sleeping for no time still gives the processor away
+            time.sleep(pause)
         if _try_lock(descriptor, paths.lock):
             break
     else:

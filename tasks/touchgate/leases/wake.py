@@ -32,8 +32,11 @@ class Watch:
         self._descriptor: int | None = None
         self._watching = False
 
-    def sleep(self, seconds: float) -> None:
-        """Until the file was let go, at most `seconds`. The first call returns at once: look again, now watched."""
+    def sleep(self, seconds: float) -> bool:
+        """Until the file was let go, at most `seconds`. The first call returns at once: look again, now watched.
+
+        True: it was let go, or is about to be.
+        """
         if not self._watching:
             self._watching = True
             self._descriptor = _inotify(self._path)
@@ -41,6 +44,8 @@ class Watch:
             time.sleep(max(0.0, min(seconds, NAP)))
         elif select.select([self._descriptor], [], [], max(0.0, seconds))[0]:
             os.read(self._descriptor, 4096)
+            return True
+        return False
 
     def __enter__(self) -> Self:
         return self
