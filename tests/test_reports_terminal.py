@@ -202,7 +202,7 @@ def test_open_and_due_are_loud():
 base unknown  head 9b1d004  merge base unknown
    base from origin/HEAD; head from the working tree; merge base: git merge-base over the full history
 EVERYTHING RUNS: no merge base: the clone is shallow; fetch-depth: 0
-gemm   runs        everything runs   tasks/lanes.yml:3
+1 lane runs: everything runs (gemm)
 device   emulated: no NVIDIA driver
 base 3f2c1aa  head 9b1d004  merge base 3f2c1aa  4 paths touched
 everything is due: on the default branch

@@ -107,6 +107,10 @@ def conclude(session: Session, own: TouchgateReporter | None) -> int:
     )
     if own is not None and own.own_failures and code == 0:
         code = 2 if any(own.own_failures) else 1
+    if code == model.NOT_MEASURED:
+        # What went wrong is listed above; why nothing that went right is enough is not.
+        causes = model.unproven(report, require_device=session.options.require_device)
+        report = replace(report, notes=(*report.notes, *causes))
     report = replace(report, exit=code, interrupted=session.interrupted)
     report = replace(report, notes=(*report.notes, *_deliver(session, report)))
     session.terminal.summary(report)

@@ -11,7 +11,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -28,6 +28,9 @@ if TYPE_CHECKING:
     from touchgate.gate.model import Plan
     from touchgate.leases.files import Held, Holder
     from touchgate.reports.terminal import Terminal
+
+
+SHELL_OWN = frozenset({"_", "OLDPWD", "PWD", "SHLVL"})
 
 
 @dataclass(frozen=True)
@@ -139,6 +142,9 @@ class Session:
             gpu=self.choice.uuid if check.place == "gpu" else None,
             fds=fds,
         )
+        if check.place == "gpu" and outcome.device is None and outcome.verdict is not Verdict.UNMEASURED:
+            # A command or a test suite opens the GPU itself; the worker saw no device.
+            outcome = replace(outcome, device=self.choice.gpu.name if self.choice.gpu else None)
         return self._finish(self._keep(check, outcome, log))
 
     def _keep(self, check: PlannedCheck, outcome: Outcome, log: Path) -> Finished:
@@ -245,8 +251,9 @@ class Session:
     # -- afterwards -------------------------------------------------------------------------------------------------
 
     def withheld(self, check: PlannedCheck) -> tuple[str, ...]:
-        """Names of the variables that the check did not see."""
-        return tuple(visible_environment(self.options.environ, check.spec.env)[1])
+        """Names of the variables that the check did not see, a shell's own bookkeeping aside."""
+        names = visible_environment(self.options.environ, check.spec.env)[1]
+        return tuple(name for name in names if name not in SHELL_OWN)
 
     def of_lane(self, lane: str) -> list[Finished]:
         """The finished checks of a lane."""

@@ -11,8 +11,6 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from touchgate.reports.junit import junit_xml
-from touchgate.reports.markdown import summary
 from touchgate.reports.model import CheckReport, LaneReport, RunReport
 from touchgate.reports.style import printable
 
@@ -24,6 +22,10 @@ def write(report: RunReport, directory: Path) -> list[Path]:
 
     A reader sees the old file or the new one, never a part.
     """
+    # Late: the run's own summary is kept as JSON by every run, and html and xml take long to import.
+    from touchgate.reports.junit import junit_xml  # noqa: PLC0415
+    from touchgate.reports.markdown import summary  # noqa: PLC0415
+
     directory.mkdir(parents=True, exist_ok=True)
     texts = {
         "result.json": json.dumps(result_json(report), ensure_ascii=False, indent=1, sort_keys=True, allow_nan=False)

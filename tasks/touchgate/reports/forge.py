@@ -11,7 +11,6 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TextIO
 
-from touchgate.reports.markdown import summary
 from touchgate.reports.model import CheckReport, RunReport, repeat
 from touchgate.reports.style import encodable, printable
 from touchgate.reports.words import plural, remark
@@ -83,6 +82,8 @@ def value_of(text: str) -> str:
 
 def append_summary(report: RunReport, environ: Mapping[str, str]) -> str | None:
     """Append the summary to the step's page where there is one; None, or a note that says why it is not there."""
+    from touchgate.reports.markdown import summary  # noqa: PLC0415  html is slow to import
+
     path = environ.get("GITHUB_STEP_SUMMARY")
     if not path:
         return None

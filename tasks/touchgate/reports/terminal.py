@@ -36,8 +36,6 @@ TICK = 0.25
 """Seconds between two drawings of the live line."""
 NAME_WIDTH = 48
 """Names longer than this don't widen the column for all others."""
-FEW = 6
-"""So many untouched lanes, or variables, are named on their line."""
 COLUMNS = 80
 """Of a terminal that does not say."""
 DETAIL_LINES = 40
@@ -197,14 +195,20 @@ class Terminal:
     def _lanes(self, report: RunReport) -> list[str]:
         listed = report.lanes if self._verbose else report.running
         column = max((self._column(lane.name) for lane in listed), default=0)
-        lines = [self._lane(lane, column) for lane in listed if lane.runs]
+        lines = [self._lane(lane, column) for lane in listed if lane.runs and (self._verbose or lane.path is not None)]
+        if not self._verbose:
+            # What runs for no path of its own runs for a reason that many lanes share: say it once.
+            for reason, names in words.by_reason(lane for lane in report.running if lane.path is None).items():
+                verb = "runs" if len(names) == 1 else "run"
+                said = "" if reason in (report.due, report.open_reason) else f": {reason}"
+                lines.append(printable(f"{words.plural(len(names), 'lane')} {verb}{said} ({words.some(names)})"))
         untouched = report.untouched
         if not untouched:
             return lines
         head = f"{words.plural(len(untouched), 'lane')} untouched"
         if self._verbose:
             return [*lines, *(self._lane(lane, column) for lane in untouched)]
-        if len(untouched) <= FEW:
+        if len(untouched) <= words.FEW:
             return [*lines, f"{head}: {', '.join(printable(lane.name) for lane in untouched)}"]
         return [*lines, f"{head} (-v lists them)"]
 
@@ -214,7 +218,8 @@ class Terminal:
             pad(printable(lane.name), column),
             pad(word, len("untouched")),
             printable(lane.reason),
-            printable(lane.where),
+            # A reason that names its pattern names the place too.
+            "" if lane.where in lane.reason else printable(lane.where),
         ]
         line = "   ".join(part for part in parts if part).rstrip()
         return line if lane.runs else self._paint(line, "dim")

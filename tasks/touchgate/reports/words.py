@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
 from touchgate.reports.model import WORDS, CheckReport, LaneReport, RunReport
 from touchgate.reports.resources import in_words
 
+FEW = 6
+"""So many names stand on a line that is not about them."""
 HEX = frozenset("0123456789abcdef")
 SHA1, SHA256, SHORT = 40, 64, 7
 
@@ -138,9 +140,15 @@ def over_target(lane: LaneReport) -> str:
     return f"lane {lane.name} took {duration(lane.seconds)}, its target is {duration(lane.minutes * 60)}{where}"
 
 
-def by_reason(checks: Iterable[CheckReport]) -> dict[str, list[str]]:
-    """Names of checks under their common reason, in the order in which the reasons first come."""
+def by_reason(several: Iterable[CheckReport | LaneReport]) -> dict[str, list[str]]:
+    """Names of checks or lanes under their common reason, in the order in which the reasons first come."""
     groups: dict[str, list[str]] = {}
-    for check in checks:
-        groups.setdefault(check.reason or "no reason was given", []).append(check.name)
+    for one in several:
+        groups.setdefault(one.reason or "no reason was given", []).append(one.name)
     return groups
+
+
+def some(names: Sequence[str]) -> str:
+    """The first names, and how many more there are."""
+    shown = ", ".join(names[:FEW])
+    return shown if len(names) <= FEW else f"{shown} and {len(names) - FEW} more"
