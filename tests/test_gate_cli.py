@@ -1,0 +1,375 @@
+"""`touchgate gate`: the answer, its reasons, and what a workflow reads of it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from touchgate.gate import cli
+
+WORKFLOW = """\
+on:
+  pull_request:
+    paths: [src/**, "!src/**/*.md"]
+  push:
+    paths: [lib/**]
+  workflow_dispatch:
+jobs: {}
+"""
+
+
+@pytest.fixture
+def gate(project, monkeypatch, capsys):
+    """Runs the command in the project: (exit code, stdout, stderr). `environ` is all it sees beside the project's."""
+
+    def run(*arguments, environ=None, cwd="."):
+        monkeypatch.chdir(project.root / cwd)
+        code = cli.main(arguments, {**project.environ, **(environ or {})})
+        return (code, *capsys.readouterr())
+
+    return run
+
+
+def add(project, name, text="x"):
+    project.write(name, text)
+    return project.commit(name)
+
+
+def event(project, tmp_path, name, **variables):
+    path = tmp_path / "event.json"
+    head = {"sha": project.git("rev-parse", "HEAD")}
+    payload = {"repository": {"default_branch": "main"}, "pull_request": {"base": {"ref": "main"}, "head": head}}
+    path.write_text(json.dumps(payload))
+    return {"GITHUB_EVENT_NAME": name, "GITHUB_EVENT_PATH": str(path), "GITHUB_SHA": head["sha"], **variables}
+
+
+def test_the_answer_and_every_reason(project, gate):
+    base = project.git("rev-parse", "main")
+    head = add(project, "src/new.txt")
+    code, out, err = gate()
+    assert (code, out) == (0, "true\n")
+    assert err == (
+        f"base        {base}  (main, the default branch, by the local branch main, as nothing else names it)\n"
+        f"head        {head} with what is uncommitted  (HEAD with what is uncommitted)\n"
+        f"merge base  {base}  (base is a parent of head)\n"
+        "1 path touched\n"
+        "run   one  src/new.txt (A) matches src/** at tasks/lanes.yml:4:13\n"
+        "skip  two  the one touched path does not match\n"
+    )
+
+
+def test_nothing_touched(project, gate, tmp_path):
+    add(project, "docs/new.md")
+    output = tmp_path / "output"
+    output.write_text("earlier=1\n")
+    code, out, err = gate(environ={"GITHUB_OUTPUT": str(output)})
+    assert (code, out) == (0, "false\n")
+    assert err.splitlines()[3:] == [
+        "1 path touched",
+        "skip  one  the one touched path does not match",
+        "skip  two  the one touched path does not match",
+    ]
+    assert output.read_text() == "earlier=1\nrun=false\nlanes=[]\n"
+
+
+def test_from_a_subfolder_and_with_revisions(project, gate, tmp_path):
+    add(project, "src/one.txt")
+    add(project, "lib/two.txt")
+    output = tmp_path / "output"
+    assert gate("HEAD~1", "HEAD", cwd="docs", environ={"GITHUB_OUTPUT": str(output)})[:2] == (0, "true\n")
+    assert output.read_text() == 'run=true\nlanes=["two"]\n'
+
+
+def test_json(project, gate):
+    base = project.git("rev-parse", "main")
+    head = add(project, "src/caf\udce9.txt")
+    code, out, _ = gate("main", "HEAD", "--json")
+    assert code == 0
+    data = json.loads(out)
+    skipped = data["lanes"].pop()
+    assert data == {
+        "schema": 1,
+        "run": True,
+        "base": base,
+        "head": head,
+        "merge_base": base,
+        "proof": "base is a parent of head",
+        "open_reason": None,
+        "due": None,
+        "suite": "smoke",
+        "lanes": [
+            {
+                "name": "one",
+                "decision": "run",
+                "reason": "src/caf\udce9.txt (A) matches src/** at tasks/lanes.yml:4:13",
+                "path": "src/caf\udce9.txt",
+                "pattern": "src/**",
+                "where": "tasks/lanes.yml:4:13",
+            }
+        ],
+    }
+    assert (skipped["name"], skipped["decision"]) == ("two", "skip")
+
+
+class TestLanes:
+    def test_one_lane_s_answer(self, project, gate, tmp_path):
+        add(project, "src/one.txt")
+        output = tmp_path / "output"
+        assert gate("--lane", "two", environ={"GITHUB_OUTPUT": str(output)})[:2] == (0, "false\n")
+        assert gate("--lane", "two", "--lane=one", environ={"GITHUB_OUTPUT": str(output)})[:2] == (0, "true\n")
+        assert output.read_text() == 'run=false\nlanes=[]\nrun=true\nlanes=["one"]\n'
+
+    def test_an_unknown_lane(self, gate):
+        assert gate("--lane", "tow", "--lane", "zzz") == (3, "", "no lane 'tow'; did you mean 'two'?\nno lane 'zzz'\n")
+
+    def test_a_suite_that_a_lane_is_not_in(self, project, gate):
+        lanes = (project.root / "tasks/lanes.yml").read_text()
+        project.write("tasks/lanes.yml", lanes.replace("    about: what src holds\n", "    suites: [full]\n"))
+        project.commit()
+        add(project, "src/one.txt")
+        assert gate("HEAD~1", "HEAD")[1] == "false\n"
+        assert gate("HEAD~1", "HEAD", "--suite", "full")[1] == "true\n"
+        assert gate("HEAD~1", "HEAD", environ={"TOUCHGATE_SUITE": "full"})[1] == "true\n"
+
+    def test_a_pattern_that_only_the_base_branch_s_tip_has_fires(self, project, gate):
+        add(project, "docs/new.md")
+        project.git("checkout", "-q", "main")
+        lanes = (project.root / "tasks/lanes.yml").read_text()
+        project.write("tasks/lanes.yml", lanes.replace("[lib/**]", "[lib/**, docs/**]"))
+        project.commit()
+        project.git("checkout", "-q", "work")
+        code, out, err = gate()
+        assert (code, out) == (0, "true\n")
+        assert "docs/new.md (A) matches docs/** at tasks/lanes.yml:10:21 of the base branch's tip" in err
+
+    def test_no_lane_at_all(self, project, gate):
+        project.git("checkout", "-q", "main")
+        project.git("rm", "-q", "-r", "tasks")
+        project.commit()
+        assert gate() == (3, "", "no lane is declared: there is no tasks/*.yml\n")
+
+    def test_mistakes_in_head_s_lanes(self, project, gate):
+        project.write("tasks/lanes.yml", "lanes:\n  one:\n    pats: [src/**]\n    checks: [command: x]\n")
+        text = "tasks/lanes.yml:3:5: unknown key 'pats' in lane 'one'; did you mean 'paths'?\n        pats: [src/**]\n        ^\n"
+        assert gate() == (3, "", text)
+
+    @pytest.mark.parametrize("spoil", ["link", "text"])
+    def test_mistakes_in_the_base_branch_s_lanes_open_the_answer(self, project, gate, spoil):
+        add(project, "docs/new.md")
+        project.git("checkout", "-q", "main")
+        if spoil == "link":
+            (project.root / "tasks/more.yml").symlink_to("lanes.yml")
+        else:
+            project.write("tasks/more.yml", "lanes: [\n")
+        project.commit()
+        project.git("checkout", "-q", "work")
+        code, out, err = gate()
+        assert (code, out) == (0, "true\n")
+        assert "everything runs: the lane files of the base branch's tip can't be read: tasks/more.yml:" in err
+
+
+class TestOpen:
+    @pytest.mark.parametrize("revisions", [("nope", "HEAD"), ("HEAD", "nope"), ("0" * 40, "HEAD")])
+    def test_revisions_that_are_not_here(self, gate, revisions):
+        code, out, err = gate(*revisions)
+        assert (code, out) == (0, "true\n")
+        assert "everything runs: '" in err
+
+    def test_an_unknown_event(self, project, gate, tmp_path):
+        code, out, err = gate(environ=event(project, tmp_path, "merge_groups"))
+        assert (code, out) == (0, "true\n")
+        assert "everything runs: GitHub's merge_groups event: there is no rule for this event" in err
+
+    def test_git_is_missing(self, gate, tmp_path):
+        output = tmp_path / "output"
+        code, out, err = gate(environ={"PATH": str(tmp_path), "GITHUB_OUTPUT": str(output)})
+        assert (code, out) == (0, "true\n")
+        assert err.splitlines()[3] == "everything runs: git is not on PATH; install it (the package is named git)"
+        assert output.read_text() == 'run=true\nlanes=["one","two"]\n'
+
+    def test_git_fails_in_the_middle(self, project, gate, tmp_path):
+        add(project, "docs/new.md")
+        add(project, "docs/other.md")
+        program = tmp_path / "bin" / "git"
+        program.parent.mkdir()
+        program.write_text(
+            "#!/bin/sh\n"
+            'case "$*" in *merge-base*) printf 1234; echo "fatal: broken" >&2; exit 128;; esac\n'
+            f'PATH="{os.environ["PATH"]}"; exec git "$@"\n'
+        )
+        program.chmod(0o755)
+        code, out, err = gate(environ={"PATH": str(program.parent)})
+        assert (code, out) == (0, "true\n")
+        assert "everything runs: git merge-base failed (128): fatal: broken" in err
+
+    def test_a_name_can_t_speak_to_the_log(self, project, gate):
+        add(project, "src/a\n::error::\x1b[31mhello")
+        _, out, err = gate()
+        assert out == "true\n"
+        assert "src/a\\n::error::\\x1b[31mhello (A) matches" in err
+        assert "\x1b" not in err
+
+
+class TestWorkflow:
+    @pytest.fixture(autouse=True)
+    def workflow(self, project):
+        project.git("checkout", "-q", "main")
+        project.write(".github/workflows/x.yml", WORKFLOW)
+        project.commit()
+        project.git("checkout", "-q", "-B", "work")
+
+    @pytest.mark.parametrize(
+        ("name", "cwd"),
+        [
+            (".github/workflows/x.yml", "."),
+            ("./.github/workflows/x.yml", "."),
+            (".github/workflows/x.yml", "docs"),
+            ("../.github/workflows/x.yml", "docs"),
+            ("x.yml", "docs"),
+        ],
+    )
+    def test_its_own_list(self, project, gate, tmp_path, name, cwd):
+        add(project, "src/one.txt")
+        output = tmp_path / "output"
+        code, out, err = gate(name, "main", "HEAD", cwd=cwd, environ={"GITHUB_OUTPUT": str(output)})
+        assert (code, out) == (0, "true\n")
+        assert err.splitlines()[-1] == (
+            "run   .github/workflows/x.yml  src/one.txt matches src/** at .github/workflows/x.yml:3:13"
+        )
+        assert output.read_text() == "run=true\n"
+
+    @pytest.mark.parametrize("path", ["src/one.md", ".github/x.yml", ".github/workflows/x.yml", "docs/src/a"])
+    def test_what_its_list_does_not_name(self, project, gate, path):
+        add(project, path, WORKFLOW + "# more\n")
+        assert gate("x.yml", "main", "HEAD")[:2] == (0, "false\n")
+
+    def test_the_list_is_that_of_the_event(self, project, gate, tmp_path):
+        add(project, "lib/one.txt")
+        for name, expected in (("push", "true\n"), ("pull_request", "false\n"), ("workflow_dispatch", "false\n")):
+            assert gate("x.yml", "main", "HEAD", environ=event(project, tmp_path, name))[:2] == (0, expected)
+        pull = event(project, tmp_path, "pull_request")
+        assert gate("x.yml", environ=pull)[:2] == (0, "false\n")
+        assert gate("x.yml", environ=event(project, tmp_path, "schedule"))[:2] == (0, "true\n")
+
+    def test_a_list_that_the_base_branch_s_tip_has_counts_too(self, project, gate):
+        add(project, "docs/new.md")
+        project.git("checkout", "-q", "main")
+        project.write(".github/workflows/x.yml", WORKFLOW.replace("[src/**,", "[src/**, docs/**,"))
+        project.commit()
+        project.git("checkout", "-q", "work")
+        code, out, err = gate("x.yml")
+        assert (code, out) == (0, "true\n")
+        assert err.splitlines()[-1].endswith(
+            "docs/new.md matches docs/** at .github/workflows/x.yml:3:21 of the base branch's tip"
+        )
+
+    def test_no_lane_file_is_needed(self, project, gate):
+        project.git("rm", "-q", "-r", "tasks")
+        project.commit()
+        assert gate("x.yml", "main", "HEAD")[:2] == (0, "false\n")
+
+    def test_json(self, project, gate):
+        add(project, "src/one.txt")
+        data = json.loads(gate("x.yml", "main", "HEAD", "--json")[1])
+        assert [(lane["name"], lane["decision"], lane["pattern"]) for lane in data["lanes"]] == [
+            (".github/workflows/x.yml", "run", "src/**")
+        ]
+
+    def test_a_workflow_that_is_not_there(self, gate):
+        code, out, err = gate("y.yml", "main", "HEAD")
+        assert (code, out) == (3, "")
+        assert err.startswith("there is no workflow y.yml at head (looked for y.yml, .github/workflows/y.yml,")
+        assert gate("../../y.yml", "main", "HEAD")[0] == 3
+
+    def test_a_workflow_that_can_t_be_read(self, project, gate):
+        project.write(".github/workflows/x.yml", "on:\n  push:\n    path: [a]\n")
+        code, out, err = gate("x.yml")
+        assert (code, out) == (3, "")
+        assert err.startswith(".github/workflows/x.yml:3:5: unknown key 'path' in 'push'; did you mean 'paths'?")
+
+    def test_lanes_do_not_go_with_a_workflow(self, gate):
+        assert gate("x.yml", "--lane", "one")[0] == 3
+
+
+class TestUsage:
+    @pytest.mark.parametrize(
+        "arguments",
+        [
+            ("main",),
+            ("a", "b", "c"),
+            ("x.yml", "main"),
+            ("a", "b", "c", "d"),
+            ("--upload-pack=x", "HEAD"),
+            ("--suite", "huge"),
+            ("--lane",),
+            ("", "HEAD"),
+            ("--js",),
+        ],
+    )
+    def test_wrong_lines_are_3_and_say_why(self, gate, arguments):
+        code, out, err = gate(*arguments)
+        assert (code, out) == (3, "")
+        assert err
+
+    def test_a_dash_in_a_revision_is_no_option_of_git_s(self, project, gate):
+        code, out, err = gate("--", "--upload-pack=touch ran", "HEAD")
+        assert (code, out) == (0, "true\n")
+        assert "everything runs: '--upload-pack=touch ran' is no commit of this clone" in err
+        assert not (project.root / "ran").exists()
+
+    def test_outside_of_a_repository(self, gate, tmp_path):
+        code, out, err = gate(cwd=str(tmp_path))
+        assert (code, out) == (3, "")
+        assert "is not inside a git repository" in err
+
+    def test_a_wrong_suite_in_the_environment(self, gate):
+        assert gate(environ={"TOUCHGATE_SUITE": "huge"})[0] == 3
+
+    def test_an_output_that_can_t_be_written_is_not_passed_over(self, gate, tmp_path):
+        code, _, err = gate(environ={"GITHUB_OUTPUT": str(tmp_path)})
+        assert code == 3
+        assert "can't be written: Is a directory" in err
+
+
+class TestCost:
+    @pytest.fixture
+    def count(self, tmp_path):
+        """A PATH whose git keeps a log, and what was asked since the last look."""
+        program = tmp_path / "bin" / "git"
+        program.parent.mkdir()
+        log = tmp_path / "log"
+        log.touch()
+        program.write_text(f'#!/bin/sh\necho "$*" >> {log}\nPATH="{os.environ["PATH"]}"; exec git "$@"\n')
+        program.chmod(0o755)
+        commands = ("cat-file", "merge-base", "diff-tree", "status", "ls-files", "rev-list")
+
+        def asked() -> list[str]:
+            lines = log.read_text().splitlines()
+            log.write_text("")
+            return [next(word for word in line.split() if word in commands) for line in lines]
+
+        return str(program.parent), asked
+
+    def test_an_untouched_decision_takes_few_processes(self, project, gate, count):
+        add(project, "docs/one.md")
+        add(project, "docs/two.md")
+        path, asked = count
+        assert gate("main", "HEAD", environ={"PATH": path})[1] == "false\n"
+        assert asked() == ["cat-file", "merge-base", "diff-tree"]
+        assert gate(environ={"PATH": path})[1] == "false\n"
+        assert asked() == ["cat-file", "merge-base", "diff-tree", "status", "ls-files"]
+
+    def test_only_what_is_needed_is_imported(self):
+        program = (
+            "import sys, touchgate.gate.cli\n"
+            "print(sorted({name.partition('.')[0] for name in sys.modules} & "
+            "{'doit', 'git', 'numpy', 'filelock', 'argparse', 'asyncio', 'hashlib', 'logging'}))\n"
+            "print(sorted(name for name in sys.modules if name.startswith('touchgate.') and not "
+            "name.startswith('touchgate.gate')))\n"
+        )
+        done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+        assert done.stdout == "[]\n[]\n"
