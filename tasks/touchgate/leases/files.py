@@ -178,12 +178,15 @@ class _Wait:
         self._timeout = timeout
         self._on_wait = on_wait
         self._cancelled = cancelled
-        self._began = time.monotonic()
+        self._began: float | None = None
         self._told: tuple[int | None, int | None] | None = None
 
     def on(self, holder: Holder) -> float:
         """Another look was in vain. Say so where that is news; the seconds to sleep. Raises when it is enough."""
-        waited = time.monotonic() - self._began
+        now = time.monotonic()
+        if self._began is None:
+            self._began = now  # the first look is not part of the wait, however slow the host is
+        waited = now - self._began
         if self._timeout is not None and waited >= self._timeout:
             raise LeaseTimeout(holder, waited)
         if self._told != (holder.pid, holder.token):
