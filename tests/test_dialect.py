@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from touchgate.gate import dialect
 from touchgate.gate.dialect import elements_of, faults, list_faults, literal_head, unreadable_because
 from touchgate.gate.patterns import PatternList
 
@@ -106,6 +109,14 @@ def test_every_text_is_judged(text):
     assert all(found)
     if unreadable_because(text):
         assert PatternList([text]).decides("a") is None
+
+
+@given(st.text(alphabet="ab./*-!?[", max_size=8))
+def test_the_short_way_out_of_faults_is_right(text):
+    if dialect._PLAINLY_FINE.fullmatch(text):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(dialect, "_PLAINLY_FINE", re.compile("never this"))
+            assert faults(text) == []
 
 
 @pytest.mark.parametrize(("pattern", "path"), ALWAYS)

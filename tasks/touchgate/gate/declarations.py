@@ -139,8 +139,10 @@ class _Reader:
                 self.problem(place.at, f"unknown key '{entry}' in lane '{name}'", hint)
         get = node.entries.get
         for required in ("paths", "checks"):
-            misspelt = any(did_you_mean(entry, LANE_KEYS) == f"did you mean '{required}'?" for entry in node.keys)
-            if required not in node.entries and not misspelt:
+            if required in node.entries:
+                continue
+            hint = f"did you mean '{required}'?"
+            if not any(did_you_mean(entry, LANE_KEYS) == hint for entry in node.keys if entry not in LANE_KEYS):
                 self.problem(key.at, f"lane '{name}' has no '{required}'")
         about = get("about")
         paths = get("paths")

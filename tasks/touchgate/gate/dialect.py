@@ -17,11 +17,14 @@ A pattern matches the whole path, case counts, and of a list the last pattern th
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+# Most patterns: nothing but names and stars between single slashes. They need no closer look.
+_PLAINLY_FINE = re.compile(r"!?([A-Za-z0-9_*-][A-Za-z0-9_.*-]*/)*[A-Za-z0-9_*-][A-Za-z0-9_.*-]*")
 _LITERAL_HEAD = re.compile(r"[^*?+\[\\]*")
 # No set of characters that a pattern can spell begins with a bracket.
 NOT_SLASH = "[^/]"
@@ -37,6 +40,11 @@ class Element(NamedTuple):
     optional: bool = False
     repeated: bool = False
     is_folders: bool = False
+
+
+@lru_cache(maxsize=1024)
+def _plain(character: str) -> Element:
+    return Element(character)
 
 
 class _Unreadable(Exception):
@@ -70,8 +78,15 @@ class _Parser:
             elif character == "\\":
                 self._escape()
             else:
-                self._add(Element(character), 1)
+                self._literal()
         return self.elements
+
+    def _literal(self) -> None:
+        """Read plain characters up to the next sign; at least one (a `?` or `+` at the start is itself)."""
+        found = _LITERAL_HEAD.match(self.text, self.position)
+        end = max(found.end() if found else 0, self.position + 1)
+        self.elements += map(_plain, self.text[self.position : end])
+        self.position = end
 
     def _add(self, element: Element, length: int) -> None:
         self.elements.append(element)
@@ -135,11 +150,6 @@ class _Parser:
         self._add(Element(members), end + 1 - self.position)
 
 
-def _split(text: str) -> tuple[bool, str]:
-    """Whether the pattern takes back, and the pattern itself."""
-    return text.startswith("!"), text.removeprefix("!")
-
-
 def elements_of(body: str) -> list[Element] | None:
     """The pattern's elements; None where the text is no pattern, which then matches nothing."""
     if not body or len(body) > _LONGEST:
@@ -150,6 +160,7 @@ def elements_of(body: str) -> list[Element] | None:
         return None
 
 
+@lru_cache(maxsize=1 << 16)
 def literal_head(body: str) -> str:
     """What every path that matches begins with. May be shorter than it could be, never longer."""
     found = _LITERAL_HEAD.match(body)
@@ -164,13 +175,27 @@ def faults(text: str) -> list[str]:
 
     One sentence each, with what to do; empty where all is well.
     """
+    if len(text) <= _LONGEST and _PLAINLY_FINE.fullmatch(text):
+        return []
     unreadable = unreadable_because(text)
     if unreadable:
         return [unreadable]
-    _, body = _split(text)
+    body = text.removeprefix("!")
     parser = _Parser(body)
     parser.read()
-    found = parser.odd
+    found = [*parser.odd, *_folder_faults(body)]
+    if re.search(r"(?<!\\)[{}]", body):
+        found.append("braces are plain characters here; write one pattern for each choice, or `\\{` for a brace")
+    if body[0] == "?":
+        found.append("`?` has nothing before it; it does not stand for any character: write `*`, or `\\?` for itself")
+    if "\0" in body:
+        found.append("no path holds a NUL character")
+    return found
+
+
+def _folder_faults(body: str) -> list[str]:
+    """Why no path has folders like these: paths are relative to the root, with single slashes, and name files."""
+    found = []
     if body.startswith("/"):
         found.append(
             f"it begins with `/` and never matches; paths are relative to the root: write `{body.lstrip('/')}`"
@@ -183,18 +208,12 @@ def faults(text: str) -> list[str]:
         found.append("it has a folder `.` or `..` and never matches; write the path from the root")
     if body.endswith("/"):
         found.append(f"it ends in `/` and never matches, since only files are touched; write `{body}**`")
-    if re.search(r"(?<!\\)[{}]", body):
-        found.append("braces are plain characters here; write one pattern for each choice, or `\\{` for a brace")
-    if body[0] == "?":
-        found.append("`?` has nothing before it; it does not stand for any character: write `*`, or `\\?` for itself")
-    if "\0" in body:
-        found.append("no path holds a NUL character")
     return found
 
 
 def unreadable_because(text: str) -> str | None:
     """Why the text is no pattern of the dialect at all, in one sentence; None where it is one."""
-    _, body = _split(text)
+    body = text.removeprefix("!")
     if not body:
         return "it is empty" if not text else "`!` alone takes nothing back; for the character itself write `\\!`"
     if len(body) > _LONGEST:

@@ -258,7 +258,6 @@ def nearest_of(patterns: PatternList, ordered: Sequence[str]) -> tuple[str, int]
         # In a sorted list the longest common beginning is with a neighbour.
         place = bisect_left(ordered, head)
         for path in ordered[max(place - 1, 0) : place + 1]:
-            length = _common(head, path)
-            if length > best:
-                best, found = length, (path, index)
+            if path.startswith(head[: best + 1]):
+                best, found = _common(head, path), (path, index)
     return found

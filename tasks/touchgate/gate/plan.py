@@ -198,7 +198,9 @@ def _touches(head: Mapping[str, Lane], base: Mapping[str, Lane], seen: _Seen) ->
     differing = {
         name: lane
         for name, lane in base.items()
-        if name not in found and (name not in head or _list(head[name]).texts != _list(lane).texts)
+        if name not in found
+        and head.get(name) is not lane
+        and (name not in head or _list(head[name]).texts != _list(lane).texts)
     }
     for name, (path, index) in Index(_lists(differing)).touched(seen.statuses).items():
         found[name] = _matched(base[name], index, path, seen, " of the base branch's tip")
