@@ -1,12 +1,14 @@
-"""rANS: the oracle against hand-made bytes and an independent encoder, the kernel against the oracle, and its mutants."""
+"""rANS: the oracle against bytes made by hand and a second encoder, the kernel against the oracle, and its mutants."""
 
 from __future__ import annotations
 
+import shutil
 import struct
 from array import array
 from dataclasses import replace
 from pathlib import Path
 from random import Random
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -290,7 +292,8 @@ def test_what_a_failure_says(truth, device):
     places = [next(n for n, line in enumerate(lines, 1) if f'"name": "{name}"' in line) for name in names]
     first = [int(few.decoded[i].values[0]) for i in range(3)]
     assert outcome.reason == (
-        f"coin-000001: symbols differ first at 0: {first[0]} by the oracle, {first[0] + 3} by the kernel (and 2 more of 3)"
+        f"coin-000001: symbols differ first at 0: {first[0]} by the oracle, {first[0] + 3} by the kernel "
+        "(and 2 more of 3)"
     )
     assert outcome.detail == tuple(
         line
@@ -370,3 +373,30 @@ def test_indexes_that_are_too_few_or_of_no_rule():
 def test_a_table_file_that_is_none(data):
     with pytest.raises(golden.VectorFault, match="a table file"):
         rans.read_table(data)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mutant", [None, "reads past the end"])
+def test_under_the_sanitizers(mutant, tmp_path):
+    from touchgate.checks import sanitized_vectors
+
+    for name in ("kernels/rans", "vectors/rans"):
+        shutil.copytree(ROOT / name, tmp_path / name)
+    kernel = tmp_path / "kernels" / "rans" / "rans.cu"
+    if mutant:
+        old, new = MUTANTS[mutant]
+        kernel.write_text(kernel.read_text(encoding="utf-8").replace(old, new), encoding="utf-8")
+    (tmp_path / "temporary").mkdir()
+    context = SimpleNamespace(
+        root=tmp_path, build_dir=tmp_path / "build", temporary=tmp_path / "temporary", inherited_fds=()
+    )
+    try:
+        outcome = sanitized_vectors.run("vectors/rans", "kernels/rans/rans.cu", context)
+    except Unavailable as missing:
+        pytest.skip(str(missing))
+    if mutant:
+        assert outcome.verdict is Verdict.FAILED
+        assert "AddressSanitizer: heap-buffer-overflow" in outcome.reason
+        assert "renormalise" in outcome.detail[2]
+    else:
+        assert (outcome.verdict, outcome.reason) == (Verdict.PASSED, "")

@@ -253,7 +253,7 @@ def pack(vectors: Sequence[Vector], *, sort: bool) -> Packed:
     """Lay streams, tables and indexes out one behind the other. A table that several share is there once."""
     first_row: dict[int, int] = {}
     rows: list[tuple[int, int, int, int]] = []
-    entries = array("L" if array("L").itemsize == WORD else "I")
+    entries: list[int] = []
     words: list[NDArray[np.uint32]] = []
     streams = np.zeros((len(vectors), 6), np.int64)
     word = symbol = 0
@@ -274,10 +274,10 @@ def pack(vectors: Sequence[Vector], *, sort: bool) -> Packed:
     counts = streams[:, 3]
     order = np.argsort(-counts, kind="stable") if sort else np.arange(len(vectors))
     return Packed(
-        words=np.concatenate([*words, np.zeros(1, np.uint32)]),
-        cdf=np.array([*entries, 0], np.uint32),
-        rows=np.array([*rows, (0, 0, 0, 0)], np.int32),
-        indexes=np.concatenate([*(np.array(v.indexes[: v.count], np.uint16) for v in vectors), np.zeros(1, np.uint16)]),
+        words=np.concatenate([np.zeros(0, np.uint32), *words]),
+        cdf=np.array(entries, np.uint32),
+        rows=np.array(rows, np.int32).reshape(-1, 4),
+        indexes=np.concatenate([np.zeros(0, np.uint16), *(np.array(v.indexes[: v.count], np.uint16) for v in vectors)]),
         streams=streams,
         order=order.astype(np.int32),
     )
@@ -287,17 +287,17 @@ def decode_on(device: Device, module: Module, vectors: Sequence[Vector], shape: 
     """Decode all vectors in one launch of `rans_decode`, after one of `rans_check_rows`."""
     threads, sort = SHAPES[shape]
     packed = pack(vectors, sort=sort)
-    symbols = np.full((packed.indexes.size - 1 + 2 * RED) * 4, POISON, np.uint8)
+    symbols = np.full((packed.indexes.size + 2 * RED) * 4, POISON, np.uint8)
     results = np.full(len(vectors) * 16, POISON, np.uint8)
     arrays = (packed.words, packed.cdf, packed.rows, packed.indexes, packed.streams, packed.order, symbols, results)
-    buffers = [device.buffer(data.nbytes) for data in arrays]
+    buffers = [device.buffer(max(data.nbytes, 1)) for data in arrays]
     try:
         for buffer, data in zip(buffers, arrays, strict=True):
             buffer.write(data)
         words, cdf, rows, indexes, streams, order, out, ends = (buffer.pointer for buffer in buffers)
-        row_count = len(packed.rows) - 1
+        row_count = len(packed.rows)
         check = module.kernel("rans_check_rows")
-        entries = np.int64(packed.cdf.size - 1)
+        entries = np.int64(packed.cdf.size)
         check.launch((row_count // threads + 1, 1, 1), (threads, 1, 1), (cdf, entries, rows, np.int32(row_count)))
         decode = module.kernel("rans_decode")
         arguments = (words, cdf, rows, indexes, streams, order, np.int32(len(vectors)), out.offset(RED * 4), ends)
@@ -353,23 +353,27 @@ def hostile(vectors: Sequence[Vector], random: Random) -> Iterator[Vector]:
         if vector.expected != "ok":
             continue
         stream = vector.stream
-        size = len(stream) // WORD
         short = vector.count <= SHORT
-        cuts = range(2, size) if short else sorted({2 + int(random.random() * (size - 2)) for _ in range(2)} - {size})
-        for words in cuts if size <= SHORT else (*cuts,)[:2]:
-            yield replace(
-                vector, name=f"{vector.name} cut to {words} words", stream=stream[: words * WORD], expected="truncated"
-            )
         for cut in (0, WORD, len(stream) - 1, len(stream) - 3):
             name = f"{vector.name} cut to {cut} bytes"
             yield replace(vector, name=name, stream=stream[:cut], expected="bad_length")
         yield from _flipped(vector, random, 12 if short else 1)
-        if not short:
-            continue
-        for more in (bytes(4), b"\xff" * 4, stream):
-            name = f"{vector.name} with {len(more)} bytes more"
-            yield replace(vector, name=name, stream=stream + more, expected="over_long")
-        yield from _miscounted(vector, random)
+        if short:
+            for more in (bytes(4), b"\xff" * 4, stream):
+                name = f"{vector.name} with {len(more)} bytes more"
+                yield replace(vector, name=name, stream=stream + more, expected="over_long")
+            yield from _miscounted(vector, random)
+        # Last, so that what is read behind the last stream of all is outside the array.
+        yield from _cut(vector, random, len(stream) // WORD if short else 2)
+
+
+def _cut(vector: Vector, random: Random, some: int) -> Iterator[Vector]:
+    """Cut at each word where there are at most `some`, else at so many of them."""
+    size = len(vector.stream) // WORD
+    cuts = range(2, size) if size <= some else sorted({2 + int(random.random() * (size - 2)) for _ in range(some)})
+    for words in cuts:
+        name = f"{vector.name} cut to {words} words"
+        yield replace(vector, name=name, stream=vector.stream[: words * WORD], expected="truncated")
 
 
 def _flipped(vector: Vector, random: Random, some: int) -> Iterator[Vector]:

@@ -1,0 +1,370 @@
+"""The manifest's lint, and the only way to add vectors."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.tiny_family import DECODER, HEAD, SOURCE, make, new
+from touchgate import adding, golden
+from touchgate.adding import Blob, NewVector, add, new_vector
+from touchgate.golden import VectorFault
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+@pytest.fixture
+def folder(tmp_path):
+    return make(tmp_path)
+
+
+def messages(root):
+    return [problem.message for problem in golden.check(root)]
+
+
+def edit(folder, change):
+    """Change a manifest's data and write it as `dumps` would."""
+    data = golden.read_manifest(folder)
+    change(data)
+    (folder / "manifest.json").write_text(golden.dumps(data), encoding="utf-8")
+
+
+def snapshot(folder):
+    return {path: (folder / path).read_bytes() for path in golden.present(folder)}
+
+
+# ---- the text
+
+
+def test_what_a_manifest_looks_like(folder):
+    text = (folder / "manifest.json").read_text(encoding="utf-8")
+    sha = golden.digest
+    assert text == (
+        "{\n"
+        '  "about": "tiny things",\n'
+        '  "count": 3,\n'
+        '  "decoder": "kernels/tiny.py",\n'
+        '  "family": "tiny",\n'
+        '  "files": [\n'
+        f'    {{"bytes": 8, "path": "streams/all.bin", "sha256": "{sha(bytes([1, 2, 3, 4, 5, 6, 255, 7]))}"}}\n'
+        "  ],\n"
+        '  "kernel": "kernels/tiny.cu",\n'
+        '  "schema": 1,\n'
+        '  "sources": {\n'
+        '    "hand": {"command": "typed", "date": "2026-11-30", "licence": "CC0-1.0", '
+        '"tool": "a hand", "version": "1"}\n'
+        "  },\n"
+        '  "vectors": [\n'
+        f'    {{"digest": "{sha(bytes([4, 0, 5, 0]))}", "name": "a", "source": "hand", "status": "ok", '
+        f'"stream": {{"bytes": 2, "file": "streams/all.bin", "offset": 3, "sha256": "{sha(bytes([4, 5]))}"}}, '
+        '"values": [4, 5]},\n'
+        f'    {{"digest": "{sha(bytes([1, 0, 2, 0, 3, 0]))}", "name": "b", "source": "hand", "status": "ok", '
+        f'"stream": {{"bytes": 3, "file": "streams/all.bin", "offset": 0, "sha256": "{sha(bytes([1, 2, 3]))}"}}, '
+        '"values": [1, 2, 3]},\n'
+        f'    {{"digest": "{sha(bytes([6, 0]))}", "name": "c", "source": "hand", "status": "stop", '
+        f'"stream": {{"bytes": 3, "file": "streams/all.bin", "offset": 5, "sha256": "{sha(bytes([6, 255, 7]))}"}}, '
+        '"values": [6]}\n'
+        "  ]\n"
+        "}\n"
+    )
+    assert golden.dumps(golden.loads(text)) == text
+    assert golden.line_of(text, "b") == 16
+    assert golden.line_of(text, "no such") == 1
+
+
+def test_the_committed_vectors_have_no_problems():
+    assert golden.check(ROOT) == []
+
+
+@pytest.mark.usefixtures("folder")
+def test_a_fresh_family_has_no_problems_and_no_vectors_folder_has_none_either(tmp_path):
+    assert golden.check(tmp_path) == []
+    assert golden.check(tmp_path / "kernels") == []
+
+
+# ---- the lint
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "line 1, column 1: Expecting value"),
+        ("{\n 1}", "line 2, column 2: Expecting property name enclosed in double quotes"),
+        ("[]", "is not a JSON object"),
+        ('{"a": 1, "a": 2}', "the key 'a' is there twice"),
+        ("[" * 100000, "is nested too deeply"),
+        (
+            "\udcff",
+            "manifest.json can't be read: 'utf-8' codec can't decode byte 0xff in position 0: invalid start byte",
+        ),
+    ],
+)
+def test_a_manifest_that_is_no_manifest(folder, tmp_path, text, message):
+    (folder / "manifest.json").write_bytes(os.fsencode(text))
+    assert messages(tmp_path) == [message]
+    with pytest.raises(VectorFault):
+        golden.read_head(folder)
+
+
+def put(*path, to):
+    """A change: set what lies at the path; an Exception-free way to write a table of breakages."""
+
+    def change(data):
+        for step in path[:-1]:
+            data = data[step]
+        data[path[-1]] = to
+
+    return change
+
+
+def drop(*path):
+    def change(data):
+        for step in path[:-1]:
+            data = data[step]
+        del data[path[-1]]
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("change", "wanted"),
+    [
+        (put("schema", to=2), "schema 2 is not known; this touchgate reads 1"),
+        (put("family", to="other"), "family 'other' is not the folder's name"),
+        (put("count", to=4), "count says 4, there are 3 vectors"),
+        (put("count", to="3"), "'count' is missing or is not a number"),
+        (drop("files"), "'files' is missing or is not a list"),
+        (put("more", to=1), "unknown key 'more'"),
+        (put("decoder", to="kernels/none.py"), "the decoder kernels/none.py does not exist"),
+        (put("kernel", to="kernels/none.cu"), "the kernel kernels/none.cu does not exist"),
+        (put("files", 0, "bytes", to=9), "streams/all.bin has 8 bytes, the manifest says 9"),
+        (put("files", 0, to={"path": "x"}), 'a file is not described by path, bytes and sha256: {"path": "x"}'),
+        (put("files", 0, "path", to="../x"), "'../x' is not a plain path inside the folder"),
+        (put("sources", "hand", "date", to="today"), "source 'hand': date 'today' is not YYYY-MM-DD"),
+        (put("sources", "hand", "licence", to=" "), "source 'hand': 'licence' is missing"),
+        (put("sources", "hand", "wheel", to="x"), "source 'hand': unknown key 'wheel'"),
+        (put("sources", "hand", "artifact", to="x"), "source 'hand': 'artifact' and 'artifact_sha256' go together"),
+        (put("sources", "hand", to=3), "source 'hand' is not an object"),
+        (put("sources", "foot", to={}), "no vector comes from the source 'foot'"),
+        (put("vectors", 0, "source", to="foot"), "a: its source 'foot' is not among the sources"),
+        (put("vectors", 0, "digest", to="AB"), "a: 'digest' is not a SHA-256 in lower case"),
+        (drop("vectors", 1, "status"), "b: 'status' is missing or is not a string"),
+        (drop("vectors", 1, "name"), "a vector has no name: "),
+        (put("vectors", 0, "name", to="A b"), "'A b' is no name: "),
+        (put("vectors", 0, "name", to="b"), "the name b is there twice"),
+        (put("vectors", 0, "name", to="z"), "vectors are not sorted by name"),
+        (put("vectors", 0, "stream", "offset", to=7), "a: stream: bytes 7 to 9 are not in streams/all.bin (8 bytes)"),
+        (
+            put("vectors", 0, "stream", "offset", to=2),
+            "a: stream: bytes 2 to 4 of streams/all.bin have another SHA-256",
+        ),
+        (put("vectors", 0, "stream", "offset", to=-1), "a: 'stream' is not file, offset, bytes and sha256"),
+        (put("vectors", 0, "stream", "file", to="x"), "a: stream is in x, which is not among the manifest's files"),
+        (put("vectors", to=[]), "there are no vectors"),
+    ],
+)
+def test_each_thing_that_can_be_wrong_is_said(folder, tmp_path, change, wanted):
+    edit(folder, change)
+    found = messages(tmp_path)
+    assert any(message.startswith(wanted) for message in found), found
+
+
+def test_a_problem_names_the_vectors_line(folder, tmp_path):
+    edit(folder, put("vectors", 1, "stream", "offset", to=1))
+    assert [str(problem) for problem in golden.check(tmp_path)] == [
+        "vectors/tiny/manifest.json:16: b: stream: bytes 1 to 4 of streams/all.bin have another SHA-256"
+    ]
+
+
+def test_a_changed_byte_a_missing_file_and_one_too_many(folder, tmp_path):
+    place = folder / "streams" / "all.bin"
+    data = place.read_bytes()
+    place.write_bytes(data[:-1] + b"x")
+    assert f"streams/all.bin has SHA-256 {golden.digest(data[:-1] + b'x')}" in messages(tmp_path)[0]
+    place.unlink()
+    assert "streams/all.bin can't be read: No such file or directory" in messages(tmp_path)
+    place.write_bytes(data)
+    (folder / "notes.txt").write_text("x", encoding="utf-8")
+    (folder / "README.md").write_text("x", encoding="utf-8")
+    assert messages(tmp_path) == ["notes.txt is in the folder, but the manifest does not name it"]
+
+
+def test_a_file_that_no_vector_uses(folder, tmp_path):
+    (folder / "spare.bin").write_bytes(b"x")
+    item = {"path": "spare.bin", "bytes": 1, "sha256": golden.digest(b"x")}
+    edit(folder, lambda data: data["files"].insert(0, item))
+    assert messages(tmp_path) == ["no vector uses spare.bin"]
+
+
+def test_a_link_that_leads_out_of_the_folder(folder, tmp_path):
+    place = folder / "streams" / "all.bin"
+    place.rename(tmp_path / "all.bin")
+    place.symlink_to(tmp_path / "all.bin")
+    assert "streams/all.bin leads out of the folder" in messages(tmp_path)
+
+
+def test_an_edit_by_hand(folder, tmp_path):
+    data = golden.read_manifest(folder)
+    (folder / "manifest.json").write_text(json.dumps(data), encoding="utf-8")
+    assert messages(tmp_path) == ["was edited by hand: its text is not what `doit vectors add` writes"]
+
+
+def test_two_vectors_of_one_content(folder, tmp_path):
+    def twice(data):
+        data["vectors"].insert(1, {**data["vectors"][0], "name": "aa", "about": "the same"})
+        data["count"] = 4
+
+    edit(folder, twice)
+    assert messages(tmp_path) == ["aa is the same as a"]
+
+
+@pytest.mark.usefixtures("folder")
+def test_a_folder_without_a_manifest_and_a_file_in_no_family(tmp_path):
+    (tmp_path / "vectors" / "none").mkdir()
+    (tmp_path / "vectors" / "stray.bin").write_bytes(b"")
+    assert [str(problem) for problem in golden.check(tmp_path)] == [
+        "vectors/none/manifest.json:1: there is no manifest.json",
+        "vectors/stray.bin:1: belongs to no family; move it into a family's folder",
+    ]
+
+
+# ---- adding
+
+
+def test_more_vectors_keep_the_order_and_what_is_there(folder, tmp_path):
+    before = snapshot(folder)
+    more = [replace(new("aa", b"\x08"), fields={"stream": Blob("streams/more.bin", b"\x08")}, about="late")]
+    assert add(tmp_path, "tiny", more, replace(SOURCE, name="foot")) == ("aa",)
+    after = snapshot(folder)
+    assert golden.check(tmp_path) == []
+    assert [vector["name"] for vector in golden.read_manifest(folder)["vectors"]] == ["a", "aa", "b", "c"]
+    assert after["streams/all.bin"] == before["streams/all.bin"]
+    assert after["streams/more.bin"] == b"\x08"
+
+
+BLOB = Blob("streams/more.bin", b"\x08")
+
+
+@pytest.mark.parametrize(
+    ("vectors", "change", "message"),
+    [
+        ([], {}, "no vectors were given"),
+        ([NewVector("a", {"stream": BLOB}, b"\x08\0")], {}, "there is a vector a already"),
+        ([NewVector("A", {"stream": BLOB}, b"\x08\0")], {}, "'A' is no name"),
+        ([NewVector("d", {"stream": BLOB}, b"\x09\0")], {}, "d: value 0 is 8 by the oracle, expected was 9"),
+        (
+            [NewVector("d", {"stream": BLOB}, b"\x08")],
+            {},
+            "the oracle gives 1 values of 2 bytes, the expected ones are 1",
+        ),
+        ([NewVector("d", {"stream": BLOB})], {}, "d: give the expected values"),
+        ([NewVector("d", {"stream": BLOB}, b"\x08\0", "stop")], {}, "d: the oracle says ok, given was stop"),
+        ([NewVector("d", {"stream": BLOB, "digest": "x"}, b"\x08\0")], {}, "d: 'digest' is not a field to give"),
+        ([NewVector("d", {"strem": BLOB}, b"\x08\0")], {}, "d: has no 'stream'"),
+        ([NewVector("d", {"stream": "x"}, b"\x08\0")], {}, "d: the decoder can't read it: TypeError"),
+        ([new("d", b"\x08")], {}, "streams/all.bin exists already; give the new file another name"),
+        ([NewVector("d", {"stream": replace(BLOB, file="../x")}, b"\x08\0")], {}, "'../x' is not a plain path"),
+        ([NewVector("d", {"stream": replace(BLOB, data=b"\4\5")}, b"\4\0\5\0")], {}, "d is the same as a"),
+        ([NewVector("d", {"stream": BLOB}, b"\x08\0")], {"version": "2"}, "there is another source 'hand' already"),
+        (
+            [NewVector("d", {"stream": BLOB}, b"\x08\0")],
+            {"name": "x", "licence": ""},
+            "source 'x': 'licence' is missing",
+        ),
+        ([NewVector("d", {"stream": BLOB}, b"\x08\0")], {"more": {"colour": 1}}, "source 'hand': unknown key 'colour'"),
+    ],
+)
+def test_what_is_refused_leaves_the_folder_as_it_was(folder, tmp_path, vectors, change, message):
+    before = snapshot(folder)
+    with pytest.raises(VectorFault, match=message.replace("(", r"\(")):
+        add(tmp_path, "tiny", vectors, replace(SOURCE, **change))
+    assert snapshot(folder) == before
+
+
+def test_a_file_that_is_there_is_never_overwritten(folder, tmp_path):
+    (folder / "streams" / "more.bin").write_bytes(b"mine")
+    with pytest.raises(VectorFault, match=r"exists and differs; what is there is never overwritten"):
+        add(tmp_path, "tiny", [NewVector("d", {"stream": BLOB}, b"\x08\0")], SOURCE)
+    assert (folder / "streams" / "more.bin").read_bytes() == b"mine"
+
+
+def test_who_was_interrupted_calls_again(folder, tmp_path, monkeypatch):
+    before = snapshot(folder)
+    vectors = [NewVector("d", {"stream": BLOB}, b"\x08\0")]
+
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(adding, "_replace", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            add(tmp_path, "tiny", vectors, SOURCE)
+    assert snapshot(folder) == {**before, "streams/more.bin": b"\x08"}
+    assert messages(tmp_path) == ["streams/more.bin is in the folder, but the manifest does not name it"]
+    add(tmp_path, "tiny", vectors, SOURCE)
+    assert golden.check(tmp_path) == []
+
+
+def test_a_damaged_folder_takes_nothing_in(folder, tmp_path):
+    (folder / "streams" / "all.bin").write_bytes(b"")
+    with pytest.raises(VectorFault, match=r"streams/all.bin has 0 bytes, the manifest says 8"):
+        add(tmp_path, "tiny", [NewVector("d", {"stream": BLOB}, b"\x08\0")], SOURCE)
+    assert not (folder / "streams" / "more.bin").exists()
+
+
+@pytest.mark.usefixtures("folder")
+def test_a_family_is_begun_once_and_with_its_head(tmp_path):
+    vectors = [NewVector("d", {"stream": BLOB}, b"\x08\0")]
+    with pytest.raises(VectorFault, match=r"the family 'tiny' exists"):
+        add(tmp_path, "tiny", vectors, SOURCE, head=HEAD)
+    with pytest.raises(VectorFault, match=r"there is no family 'other'; give its about, decoder and kernel"):
+        add(tmp_path, "other", vectors, SOURCE)
+    with pytest.raises(VectorFault, match=r"the decoder kernels/none.py does not exist"):
+        add(tmp_path, "other", vectors, SOURCE, head=replace(HEAD, decoder="kernels/none.py"))
+    assert sorted(entry.name for entry in (tmp_path / "vectors").iterdir()) == ["tiny"]
+    with pytest.raises(VectorFault, match=r"'../x' is no name of a family"):
+        add(tmp_path, "../x", vectors, SOURCE, head=HEAD)
+
+
+@pytest.mark.usefixtures("folder")
+def test_a_folder_that_can_not_be_written(tmp_path, monkeypatch):
+    def refuse(*_):
+        raise PermissionError(13, "Permission denied", "streams/more.bin")
+
+    monkeypatch.setattr(adding, "_put", refuse)
+    with pytest.raises(VectorFault, match=r"streams/more.bin can't be written: Permission denied"):
+        add(tmp_path, "tiny", [NewVector("d", {"stream": BLOB}, b"\x08\0")], SOURCE)
+
+
+def test_a_vector_from_a_command_lines_words(tmp_path):
+    (tmp_path / "s.rans").write_bytes(b"\1")
+    (tmp_path / "v").write_bytes(b"\2")
+    made = new_vector(
+        "n",
+        parts=[f"stream={tmp_path / 's.rans'}"],
+        fields=["count=3", 'indexes={"row": 0}', "table=tables/x.json", "empty="],
+        expect=tmp_path / "v",
+        about="mine",
+    )
+    fields = {"stream": Blob("streams/n.rans", b"\1"), "count": 3, "indexes": {"row": 0}, "table": "tables/x.json"}
+    assert made == NewVector("n", {**fields, "empty": ""}, b"\2", "ok", "mine")
+    with pytest.raises(VectorFault, match=r"'stream' is not KEY=VALUE"):
+        new_vector("n", parts=["stream"])
+    with pytest.raises(VectorFault, match=r"none can't be read: No such file"):
+        new_vector("n", parts=[f"stream={tmp_path / 'none'}"])
+
+
+@pytest.mark.usefixtures("folder")
+def test_a_decoder_file_that_defines_none(tmp_path):
+    place = tmp_path / "kernels" / "tiny.py"
+    vectors = [NewVector("d", {"stream": BLOB}, b"\x08\0")]
+    place.write_text("", encoding="utf-8")
+    with pytest.raises(VectorFault, match=r"tiny.py defines no DECODER; wanted is"):
+        add(tmp_path, "tiny", vectors, SOURCE)
+    place.write_text(DECODER.replace('("a", "b")', '("a", "a")'), encoding="utf-8")
+    with pytest.raises(VectorFault, match=r"wanted are at least two different launch shapes"):
+        add(tmp_path, "tiny", vectors, SOURCE)
