@@ -274,10 +274,10 @@ def pack(vectors: Sequence[Vector], *, sort: bool) -> Packed:
     counts = streams[:, 3]
     order = np.argsort(-counts, kind="stable") if sort else np.arange(len(vectors))
     return Packed(
-        words=np.concatenate([np.zeros(0, np.uint32), *words]),
+        words=np.concatenate(words),
         cdf=np.array(entries, np.uint32),
         rows=np.array(rows, np.int32).reshape(-1, 4),
-        indexes=np.concatenate([np.zeros(0, np.uint16), *(np.array(v.indexes[: v.count], np.uint16) for v in vectors)]),
+        indexes=np.concatenate([np.array(v.indexes[: v.count], np.uint16) for v in vectors]),
         streams=streams,
         order=order.astype(np.int32),
     )
@@ -285,6 +285,8 @@ def pack(vectors: Sequence[Vector], *, sort: bool) -> Packed:
 
 def decode_on(device: Device, module: Module, vectors: Sequence[Vector], shape: str) -> Leg:
     """Decode all vectors in one launch of `rans_decode`, after one of `rans_check_rows`."""
+    if not vectors:
+        return Leg((), 0.0)
     threads, sort = SHAPES[shape]
     packed = pack(vectors, sort=sort)
     symbols = np.full((packed.indexes.size + 2 * RED) * 4, POISON, np.uint8)
