@@ -154,8 +154,8 @@ class TestLanes:
 
     def test_mistakes_in_head_s_lanes(self, project, gate):
         project.write("tasks/lanes.yml", "lanes:\n  one:\n    pats: [src/**]\n    checks: [command: x]\n")
-        text = "tasks/lanes.yml:3:5: unknown key 'pats' in lane 'one'; did you mean 'paths'?\n        pats: [src/**]\n        ^\n"
-        assert gate() == (3, "", text)
+        line = "tasks/lanes.yml:3:5: unknown key 'pats' in lane 'one'; did you mean 'paths'?\n"
+        assert gate() == (3, "", f"{line}        pats: [src/**]\n        ^\n")
 
     @pytest.mark.parametrize("spoil", ["link", "text"])
     def test_mistakes_in_the_base_branch_s_lanes_open_the_answer(self, project, gate, spoil):
@@ -367,7 +367,7 @@ class TestCost:
         program = (
             "import sys, touchgate.gate.cli\n"
             "print(sorted({name.partition('.')[0] for name in sys.modules} & "
-            "{'doit', 'git', 'numpy', 'filelock', 'argparse', 'asyncio', 'hashlib', 'logging'}))\n"
+            "{'doit', 'git', 'numpy', 'filelock', 'argparse', 'asyncio', 'hashlib', 'json', 'logging'}))\n"
             "print(sorted(name for name in sys.modules if name.startswith('touchgate.') and not "
             "name.startswith('touchgate.gate')))\n"
         )

@@ -7,7 +7,6 @@ standard error, and `run=` and `lanes=` to the file that $GITHUB_OUTPUT names. W
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import sys
 from dataclasses import dataclass, replace
@@ -197,7 +196,12 @@ def _find_workflow(repo: Repository, judged: Judged, asked: str, start: Path) ->
 def _tell(answer: Answer, *, as_json: bool) -> None:
     for line in in_words(answer):
         print(line, file=sys.stderr)
-    print(json.dumps(as_data(answer), indent=2) if as_json else _word(answer))
+    if as_json:
+        import json  # noqa: PLC0415 (a plain answer does without)
+
+        print(json.dumps(as_data(answer), indent=2))
+    else:
+        print(_word(answer))
     sys.stdout.flush()
 
 
@@ -265,7 +269,9 @@ def _append_outputs(answer: Answer, environ: Mapping[str, str]) -> None:
         return
     lines = [f"run={_word(answer)}"]
     if answer.lanes is not None:
-        lines.append(f"lanes={json.dumps(answer.lanes, separators=(',', ':'))}")
+        # JSON, and compact; a lane's name holds nothing that would have to be escaped.
+        names = ",".join(f'"{lane}"' for lane in answer.lanes)
+        lines.append(f"lanes=[{names}]")
     try:
         with Path(name).open("a", encoding="utf-8") as file:
             file.write("".join(f"{line}\n" for line in lines))

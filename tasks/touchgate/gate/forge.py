@@ -6,7 +6,6 @@ for reading the payload file. What can't be told is `Rule.OPEN` with a reason; i
 
 from __future__ import annotations
 
-import json
 import re
 from dataclasses import dataclass, replace
 from enum import Enum
@@ -225,6 +224,8 @@ def _fill_push(event: Event, ref: str | None, *, deleted: bool) -> Event:
 
 
 def _payload(environ: Mapping[str, str]) -> dict[str, Any]:
+    import json  # noqa: PLC0415 (only an event with a payload needs it)
+
     name = environ.get("GITHUB_EVENT_PATH")
     if not name:
         raise _Untold("GITHUB_EVENT_PATH is not set, so the event's payload can't be read")

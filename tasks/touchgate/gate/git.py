@@ -149,7 +149,7 @@ class Repository:
         self.environ = environment(environ)
         self._objects: _ObjectReader | None = None
 
-    def __enter__(self) -> Repository:
+    def __enter__(self) -> Repository:  # noqa: PYI034 (typing.Self is not in Python 3.10)
         return self
 
     def __exit__(
