@@ -5,9 +5,12 @@ from __future__ import annotations
 import hashlib
 import os
 import tempfile
-from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
 
 
 def digest(parts: Iterable[str | bytes]) -> str:
@@ -21,14 +24,39 @@ def digest(parts: Iterable[str | bytes]) -> str:
 
 
 def publish(target: Path, make: Callable[[Path], None]) -> None:
-    """Let `make` write a file beside `target`, then move it there. Whoever reads `target` sees all of it or nothing."""
+    """Let `make` write a file beside `target`, then move it there: whoever reads `target` sees all of it or nothing.
+
+    Its digest lies beside it, see `is_whole`. Should two processes publish the same at once, the digest of one and the
+    file of the other may remain: then it is not whole, and whoever comes next builds again.
+    """
     target.parent.mkdir(parents=True, exist_ok=True)
+    made = _temporary(target)
+    note = _temporary(_note(target))
+    try:
+        make(made)
+        note.write_text(hashlib.sha256(made.read_bytes()).hexdigest(), encoding="ascii")
+        note.replace(_note(target))
+        made.replace(target)
+    finally:
+        for left in (made, note):
+            with suppress(FileNotFoundError):
+                left.unlink()
+
+
+def is_whole(target: Path) -> bool:
+    """Whether `target` is there as it was published. A library that was cut short would kill the process that loads it."""
+    try:
+        data = target.read_bytes()
+        return hashlib.sha256(data).hexdigest() == _note(target).read_text(encoding="ascii", errors="replace")
+    except OSError:
+        return False
+
+
+def _note(target: Path) -> Path:
+    return target.with_name(f"{target.name}.sha256")
+
+
+def _temporary(target: Path) -> Path:
     handle, name = tempfile.mkstemp(prefix=f".{target.stem[:16]}-", suffix=target.suffix, dir=target.parent)
     os.close(handle)
-    try:
-        make(Path(name))
-        os.replace(name, target)
-    except BaseException:
-        with suppress(FileNotFoundError):
-            os.unlink(name)
-        raise
+    return Path(name)

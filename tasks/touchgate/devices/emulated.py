@@ -8,6 +8,7 @@ from __future__ import annotations
 import ctypes
 import os
 import subprocess
+import sys
 import tempfile
 import weakref
 from collections.abc import Mapping, Sequence
@@ -32,8 +33,10 @@ _MESSAGE_BYTES = 8192
 _COMMON = ("-std=c++17", "-fPIC", "-fvisibility=hidden", "-fno-exceptions", "-fno-rtti", "-pthread")
 _KERNEL = ("-O2", "-ffp-contract=off", "-fno-strict-aliasing", "-fno-threadsafe-statics", "-w")
 _SANITIZE = ("-g", "-fno-omit-frame-pointer", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
+# Without the sanitizer's library: touchgate_checks.h has the handlers. Large frames are touched page by page, so that none
+# reaches over the guard page into the next thread's stack.
 _CHECKS = {
-    "gcc": ("-fsanitize=alignment,bounds",),
+    "gcc": ("-fsanitize=alignment,bounds", "-fstack-clash-protection"),
     "clang": ("-fsanitize=alignment,array-bounds",),
 }
 
@@ -67,11 +70,19 @@ class _Module(ctypes.Structure):
 def open_device(
     build_dir: Path, *, seed: int = 0, sanitize: bool = False, environ: Mapping[str, str] = os.environ
 ) -> EmulatedDevice:
-    """The emulated device. `seed`: 0 runs a block's threads in ascending order, anything else in a permuted one, drawn
-    anew after every barrier. `sanitize`: with AddressSanitizer and UndefinedBehaviorSanitizer; the process must have been
-    started with `sanitizer_environment()`. Raises `Unavailable` without a C++ compiler.
+    """Open the emulated device.
+
+    `seed`: 0 runs a block's threads in ascending order, anything else in a permuted one, drawn anew after every barrier.
+    `sanitize`: with AddressSanitizer and UndefinedBehaviorSanitizer; the process must have been started with the
+    variables of `sanitizer_environment()`. Raises `Unavailable` without a C++ compiler.
     """
-    return EmulatedDevice(_Toolchain(build_dir, compilers.find(environ), sanitize), seed)
+    compiler = compilers.find(environ)
+    if sanitize and not hasattr(ctypes.CDLL(None), "__asan_init"):
+        raise Unavailable(
+            "this process was started without the sanitizer's library: "
+            "start it with the variables of touchgate.devices.emulated.sanitizer_environment()"
+        )
+    return EmulatedDevice(_Toolchain(build_dir, compiler, sanitize), seed)
 
 
 def sanitizer_environment(environ: Mapping[str, str] = os.environ) -> dict[str, str]:
@@ -80,27 +91,40 @@ def sanitizer_environment(environ: Mapping[str, str] = os.environ) -> dict[str, 
     The sanitizer's library has to be the first one that is loaded. Raises `Unavailable` where there is none.
     """
     compiler = compilers.find(environ)
-    names = ("libasan.so",) if compiler.family == "gcc" else ("libclang_rt.asan-x86_64.so", "libclang_rt.asan.so")
-    if os.uname().sysname == "Darwin":
-        names = ("libclang_rt.asan_osx_dynamic.dylib",)
-    for name in names:
-        answer = subprocess.run(
-            [*compiler.command, f"-print-file-name={name}"], capture_output=True, text=True, timeout=60, check=False
+    if sys.platform == "darwin":
+        variable, names = "DYLD_INSERT_LIBRARIES", ("libclang_rt.asan_osx_dynamic.dylib",)
+    elif compiler.family == "clang":
+        variable, names = "LD_PRELOAD", (f"libclang_rt.asan-{os.uname().machine}.so", "libclang_rt.asan.so")
+    else:
+        variable, names = "LD_PRELOAD", ("libasan.so",)
+    sanitizer = next((path for path in (_library_beside(compiler, name) for name in names) if path), None)
+    if sanitizer is None:
+        raise Unavailable(
+            f"{compiler.command[0]} has no AddressSanitizer: install it (Debian: apt-get install libasan8)"
         )
-        found = answer.stdout.strip()
-        if os.path.isabs(found) and os.path.exists(found):
-            variable = "DYLD_INSERT_LIBRARIES" if os.uname().sysname == "Darwin" else "LD_PRELOAD"
-            # Python itself keeps memory until it ends, and what it may do with alternate stacks is not our concern.
-            options = "detect_leaks=0:use_sigaltstack=0:abort_on_error=0:exitcode=1"
-            return {
-                variable: os.path.realpath(found),
-                "ASAN_OPTIONS": options,
-                "UBSAN_OPTIONS": "print_stacktrace=1",
-                "PYTHONMALLOC": "malloc",
-            }
-    raise Unavailable(
-        f"no address sanitizer beside {compiler.command[0]}: install it (Debian: apt-get install libasan8)"
-    )
+    # Its interceptor of C++ exceptions wants the C++ library to be there from the start.
+    exceptions = _library_beside(compiler, "libstdc++.so.6") if variable == "LD_PRELOAD" else None
+    return {
+        variable: ":".join(path for path in (sanitizer, exceptions) if path),
+        # Python keeps memory until it ends: that is no leak of a kernel's.
+        "ASAN_OPTIONS": "detect_leaks=0",
+        "UBSAN_OPTIONS": "print_stacktrace=1",
+    }
+
+
+def _library_beside(compiler: Compiler, name: str) -> str | None:
+    """Where the compiler keeps a library: a path that can be loaded."""
+    command = [*compiler.command, f"-print-file-name={name}"]
+    answer = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
+    path = Path(answer.stdout.strip())
+    if answer.returncode != 0 or not path.is_absolute() or not path.is_file():
+        return None
+    data = path.read_bytes()
+    if data.startswith(b"\x7fELF") or sys.platform == "darwin":
+        return str(path.resolve())
+    # Some distributions have a linker script in its place: INPUT ( /usr/lib64/libasan.so.8 ).
+    named = re.search(rb"/\S+\.so[.0-9]*", data)
+    return os.fsdecode(named[0]) if named else None
 
 
 class _Toolchain:
@@ -200,14 +224,12 @@ class _Toolchain:
         return builds.digest([*self.compiler.command, self.compiler.version, *flags, "|", *texts])[:40]
 
     def _library(self, name: str, make: Any) -> ctypes.CDLL:
-        """Load it from the cache, or build it; a file that does not load is built once more."""
+        """Load it from the cache, or build it."""
         target = self.build_dir / f"{name}.so"
-        if target.exists():
-            try:
+        if builds.is_whole(target):
+            # A whole file that does not load was built for a system that is no more: it is built anew.
+            with suppress(OSError):
                 return ctypes.CDLL(str(target))
-            except OSError:
-                with suppress(FileNotFoundError):
-                    target.unlink()
         builds.publish(target, make)
         return ctypes.CDLL(str(target))
 
@@ -220,7 +242,7 @@ class EmulatedPointer:
         self.buffer = buffer
 
     def offset(self, size: int) -> EmulatedPointer:
-        """The address `size` bytes further."""
+        """Return the address `size` bytes further."""
         return EmulatedPointer(self.address + size, self.buffer)
 
 
@@ -296,7 +318,7 @@ class EmulatedKernel:
             raise LaunchFault(f"kernel {self.name}: grid {grid}, block {block} and shared {shared} can't be negative")
         packed = [
             self._packed(number, argument, *parameter)
-            for number, (argument, parameter) in enumerate(zip(arguments, self._parameters), 1)
+            for number, (argument, parameter) in enumerate(zip(arguments, self._parameters, strict=True), 1)
         ]
         addresses = (ctypes.c_void_p * max(1, len(packed)))(*(ctypes.addressof(value) for value in packed))
         message = ctypes.create_string_buffer(_MESSAGE_BYTES)
@@ -320,13 +342,13 @@ class EmulatedKernel:
             raise LaunchFault(message.value.decode("utf-8", "replace"))
 
     def _packed(self, number: int, argument: Any, kind: str, size: int) -> ctypes.Array[ctypes.c_char]:
-        """The argument's bytes, where its type is the parameter's."""
+        """Return the argument's bytes, where its type is the parameter's."""
         if isinstance(argument, EmulatedPointer):
             argument.buffer._living()  # noqa: SLF001
             data, given, fits = argument.address.to_bytes(8, "little"), "a pointer", kind == "p"
         elif isinstance(argument, np.generic):
             data, given = argument.tobytes(), f"numpy.{argument.dtype}"
-            fits = {"b": "i", "i": "i", "u": "i", "f": "f", "V": "s"}.get(argument.dtype.kind) == kind or kind == "s"
+            fits = {"b": "i", "i": "i", "u": "i", "f": "f"}.get(argument.dtype.kind) == kind or kind == "s"
             fits = fits and len(data) == size
         else:
             raise LaunchFault(
@@ -361,7 +383,7 @@ class EmulatedModule:
         self._names = {self.description.kernels[i].name.decode(): i for i in range(self.description.kernel_count)}
 
     def kernel(self, name: str) -> EmulatedKernel:
-        """Raises `BuildFault` where the source has no such kernel."""
+        """Return it; raise `BuildFault` where the source has no such kernel."""
         if name not in self._names:
             known = ", ".join(sorted(self._names)) or "none"
             raise BuildFault(f'{self._source} has no extern "C" __global__ function {name} (it has: {known})')
@@ -395,7 +417,7 @@ class EmulatedDevice:
         return EmulatedModule(self._toolchain.module(None, source, includes, defines or {}), source, self)
 
     def module_from_text(self, text: str, like: Path, *, includes: Sequence[Path] = ()) -> EmulatedModule:
-        """The same for a changed text of the file `like`."""
+        """Do the same for a changed text of the file `like`."""
         return EmulatedModule(self._toolchain.module(text, like, includes, {}), like, self)
 
     def buffer(self, size: int) -> EmulatedBuffer:

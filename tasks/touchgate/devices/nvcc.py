@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import re
@@ -141,14 +140,14 @@ def build_cubin(
 
 
 def _cached(target: Path) -> Cubin | None:
-    """What lies in the cache, if it is whole."""
+    """Return what lies in the cache, if it is whole."""
+    if not builds.is_whole(target):
+        return None
     try:
         note = json.loads(target.with_suffix(".json").read_bytes())
-        resources = {name: Resources(**values) for name, values in note["resources"].items()}
-        whole = hashlib.sha256(target.read_bytes()).hexdigest() == note["sha256"]
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return Cubin(target, {name: Resources(**values) for name, values in note.items()})
+    except (OSError, ValueError, TypeError, AttributeError):
         return None
-    return Cubin(target, resources) if whole else None
 
 
 def _build(target: Path, command: Sequence[str], environ: Mapping[str, str]) -> Cubin:
@@ -157,18 +156,14 @@ def _build(target: Path, command: Sequence[str], environ: Mapping[str, str]) -> 
     def make(to: Path) -> None:
         answer = _run([*command, "-o", str(to)], environ)
         told.append(answer.stdout + answer.stderr)
-        resources = {name: asdict(values) for name, values in parse_resources(told[0]).items()}
-        note = {"sha256": hashlib.sha256(to.read_bytes()).hexdigest(), "resources": resources}
-        # Two processes that build the same at once may leave the note of one and the cubin of the other: should they
-        # differ, the digest says so and the next reader builds again.
-        builds.publish(target.with_suffix(".json"), lambda path: _write(path, json.dumps(note, indent=1)))
+
+    def note(to: Path) -> None:
+        to.write_text(json.dumps({name: asdict(values) for name, values in resources.items()}), encoding="utf-8")
 
     builds.publish(target, make)
-    return Cubin(target, parse_resources(told[0]))
-
-
-def _write(path: Path, text: str) -> None:
-    path.write_text(text, encoding="utf-8")
+    resources = parse_resources(told[0])
+    builds.publish(target.with_suffix(".json"), note)
+    return Cubin(target, resources)
 
 
 def _run(command: Sequence[str], environ: Mapping[str, str]) -> subprocess.CompletedProcess[str]:

@@ -634,7 +634,7 @@ struct Buffer {
 static Buffer* buffers;
 static pthread_mutex_t buffers_lock = PTHREAD_MUTEX_INITIALIZER;
 // Nothing else is mapped this close to a buffer, so that a wild index is seen too.
-static const size_t GUARD = size_t(1) << 20;
+static const size_t GUARD = size_t(1) << 24;
 
 // Which buffer an address is nearest to, in words.
 static void say_address(char* to, size_t capacity, size_t* used, uintptr_t address) {
