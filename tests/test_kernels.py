@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import shutil
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-from touchgate.checks import trials
+from touchgate.checks import sanitized, trials
 from touchgate.checks.cases import load_oracle
 from touchgate.checks.mutants import Mutant, MutantFault, apply, load_mutants
 from touchgate.devices import emulated
+from touchgate.outcome import Verdict
 
 KERNELS = Path(__file__).parent.parent / "kernels"
 NAMES = ("binary", "gemv", "rmsnorm")
@@ -20,6 +22,16 @@ MUTANTS = [(name, mutant) for name in NAMES for mutant in load_mutants(KERNELS /
 @pytest.fixture(scope="session")
 def build_dir(tmp_path_factory):
     return tmp_path_factory.mktemp("build")
+
+
+@dataclass
+class Here:
+    """As much of a check's context as the sanitized run needs."""
+
+    root: Path
+    build_dir: Path
+    temporary: Path
+    inherited_fds: tuple[int, ...] = ()
 
 
 def check(folder: Path, name: str, build_dir: Path) -> trials.Tally:
@@ -49,6 +61,35 @@ def test_every_mutant_is_caught(name, mutant, build_dir, tmp_path):
     apply(mutant, tmp_path / name)
     tally = check(tmp_path, name, build_dir)
     assert [fault.kind for fault in tally.faults][:1] == [mutant.fault]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", NAMES)
+def test_the_small_cases_pass_under_the_sanitizers(name, build_dir, tmp_path):
+    context = Here(KERNELS.parent, build_dir, tmp_path)
+    outcome = sanitized.run(f"kernels/{name}/{name}.py", context)
+    assert (outcome.verdict, outcome.reason) == (Verdict.PASSED, "")
+    assert outcome.cases > 5
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "mutant"),
+    [
+        (name, mutant)
+        for name, mutant in MUTANTS
+        if mutant.name in ("one element too many", "row's end read as a whole pack")
+    ],
+    ids=str,
+)
+def test_the_sanitizers_catch_what_is_out_of_bounds(name, mutant, build_dir, tmp_path):
+    for folder in (name, "common"):
+        shutil.copytree(KERNELS / folder, tmp_path / folder, ignore=shutil.ignore_patterns("__pycache__"))
+    apply(mutant, tmp_path / name)
+    (tmp_path / "temporary").mkdir()
+    outcome = sanitized.run(f"{name}/{name}.py", Here(tmp_path, build_dir, tmp_path / "temporary"))
+    assert outcome.verdict is Verdict.FAILED
+    assert "AddressSanitizer" in outcome.reason
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -16,7 +16,7 @@ SHAPES = (
     *((1, 8200), (37, 5)),
 )
 EMPTY_SHAPES = ((0, 7), (3, 0))
-GPU_SHAPES = ((2053, 1031), (512, 8192), (3, 262144), (65537, 33))
+GPU_SHAPES = ((521, 1031), (64, 8192), (3, 262_144), (16_411, 33))
 BLOCKS = (256, 96)
 # The largest value whose square a row may hold: float16's largest; 2^60 where the type has float's range.
 OUTLIER = {"float32": 2.0**60, "float16": 65504.0, "bfloat16": 2.0**60}
