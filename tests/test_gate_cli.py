@@ -146,6 +146,21 @@ class TestLanes:
         assert (code, out) == (0, "true\n")
         assert "docs/new.md (A) matches docs/** at tasks/lanes.yml:10:21 of the base branch's tip" in err
 
+    def test_so_does_one_of_a_workflow_that_a_lane_file_names_though_the_file_is_the_same(self, project, gate):
+        project.git("checkout", "-q", "main")
+        project.write("tasks/lanes.yml", "lanes:\n  w:\n    paths: {workflow: w.yml}\n    checks: [command: x]\n")
+        project.write("w.yml", "on: {pull_request: {paths: [src/**]}}\n")
+        project.commit()
+        project.git("checkout", "-q", "-B", "work")
+        add(project, "docs/new.md")
+        assert gate()[1] == "false\n"
+        project.git("checkout", "-q", "main")
+        add(project, "w.yml", "on: {pull_request: {paths: [src/**, docs/**]}}\n")
+        project.git("checkout", "-q", "work")
+        code, out, err = gate()
+        assert (code, out) == (0, "true\n")
+        assert "docs/new.md (A) matches docs/** at w.yml:1:38 of the base branch's tip" in err
+
     def test_no_lane_at_all(self, project, gate):
         project.git("checkout", "-q", "main")
         project.git("rm", "-q", "-r", "tasks")

@@ -100,7 +100,9 @@ def _decide(repo: Repository, judged: Judged, asked: Asked, start: Path, environ
     found = sources.read(repo, judged)
     head = read_lanes(found.head, read_file=sources.head_reader(repo, judged))
     base: dict[str, Lane] | None = None
-    if found.base is not None:
+    if found.base == found.head and _declared_within(head, found.head):
+        base = head
+    elif found.base is not None:
         try:
             base = read_lanes(found.base, read_file=sources.base_reader(repo, judged))
         except DeclarationError as error:
@@ -115,6 +117,11 @@ def _decide(repo: Repository, judged: Judged, asked: Asked, start: Path, environ
     decisions = tuple(lane for lane in made.lanes if not asked.lanes or lane.lane in asked.lanes)
     running = tuple(lane.lane for lane in decisions if lane.decision is Decision.RUN)
     return Answer(bool(running), judged, asked.suite, decisions, running)
+
+
+def _declared_within(lanes: Mapping[str, Lane], files: Mapping[str, bytes]) -> bool:
+    """Whether the lane files say it all: a pattern may come from a workflow, which can differ where these are equal."""
+    return all(pattern.at.file in files for lane in lanes.values() for pattern in lane.paths)
 
 
 def _opened(judged: Judged, reason: str) -> Judged:
