@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 from functools import lru_cache
+from pathlib import Path
 from typing import cast
 
 from touchgate.checks import Kind
@@ -28,6 +29,28 @@ def kind(name: str) -> Kind | None:
         return None
     module, _, attribute = place.partition(":")
     return cast("Kind", getattr(importlib.import_module(module), attribute))
+
+
+@lru_cache
+def foreign_code(name: str) -> str:
+    """A digest of the package that brings the kind, "" for ours (whose code is part of every key anyway)."""
+    found = kind(name)
+    if name in OWN or found is None:
+        return ""
+    import hashlib  # noqa: PLC0415
+    from importlib.util import find_spec  # noqa: PLC0415
+
+    # A kind may be an instance, a class or a module.
+    module = getattr(found, "__module__", None) or type(found).__module__
+    spec = find_spec(str(module).partition(".")[0])
+    places = [Path(place) for place in (spec.submodule_search_locations or ())] if spec else []
+    files = [file for place in places for file in place.rglob("*") if file.is_file() and file.suffix != ".pyc"]
+    if spec is not None and not places and spec.origin:
+        files = [Path(spec.origin)]
+    total = hashlib.sha256()
+    for file in sorted(files):
+        total.update(file.name.encode() + b"\0" + hashlib.sha256(file.read_bytes()).digest())
+    return total.hexdigest()
 
 
 def known_options(names: set[str]) -> dict[str, frozenset[str]]:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from touchgate.checks import CheckSpec, DeclarationFault
-from touchgate.checks.registry import kind, known_options
+from touchgate.checks.registry import foreign_code, kind, known_options
 from touchgate.gate import change as change_of
 from touchgate.gate import sources as source_of
 from touchgate.gate.declarations import read_lanes
@@ -132,7 +132,9 @@ def expand(lane: Lane, root: Path) -> tuple[CheckSpec, ...]:
             problems.append(Problem(lane.at, message, None))
         taken[spec.name] = spec
     if problems:
-        raise DeclarationError(problems)
+        # The lane files of the working tree, for the caret; what can't be read goes without.
+        files = {problem.at.file for problem in problems}
+        raise DeclarationError(problems, {name: (root / name).read_bytes() for name in files if (root / name).is_file()})
     return tuple(specs)
 
 
@@ -257,7 +259,7 @@ class Keyring:
                 place=str(check.place),
                 device_facts=self._choice.facts(str(check.place)),
                 environment=key_environment(self._environ, check.spec.env, str(self._repo.root)),
-                code=code,
+                code=code + foreign_code(check.spec.kind),
                 extra=inputs[check.spec.name].extra,
             )
             for check in placed

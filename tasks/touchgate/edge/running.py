@@ -26,6 +26,7 @@ from touchgate.edge.session import Finished, Session, lane_seconds
 from touchgate.outcome import Verdict
 from touchgate.reports import model
 from touchgate.reports.terminal import Terminal
+from touchgate.results.contents import ContentsFault
 from touchgate.results.store import ResultStore, StoreFault
 
 if TYPE_CHECKING:
@@ -56,12 +57,15 @@ def prepare(loader: TouchgateLoader, options: RunOptions, own: set[str], *, quie
 
         near = get_close_matches(unknown[0].partition(":")[0], list(declared.head), 1)
         guess = f"; did you mean '{near[0]}'?" if near else ""
-        raise UsageFault(f"'{unknown[0]}' is no lane, check or task of this repository{guess} `doit list` shows them")
+        raise UsageFault(f"'{unknown[0]}' is no lane, check or task of this repository{guess}; `doit list` shows all")
     plan = plan_lanes(declared, options)
     store = ResultStore(places.results_dir(options.environ), str(repo.root))
     if running_lanes(declared, plan):
         choice = devices.choose(options.device, options.environ)
-        checks = plan_checks(declared, plan, options, choice, store)
+        try:
+            checks = plan_checks(declared, plan, options, choice, store)
+        except ContentsFault as fault:
+            raise UsageFault(str(fault)) from None
     else:
         choice, checks = devices.DeviceChoice(None, "", gpu_only=False), ()
     stream = io.StringIO() if quiet else sys.stdout

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 from touchgate import places
 from touchgate.checks.launcher import Launcher, Stopped
 from touchgate.outcome import Outcome, Verdict
+from touchgate.results.contents import ContentsFault
 from touchgate.results.keys import visible_environment
 from touchgate.results.store import ResultStore, StoreFault
 
@@ -151,8 +152,11 @@ class Session:
         """Store the result under its key, unless an input changed while the check ran."""
         if check.key is None:
             raise AssertionError("a check with a place has a key")
-        now = self.keyring.keys([check])[check.spec.name]
-        if now.digest != check.key.digest:
+        try:
+            now = self.keyring.keys([check])[check.spec.name].digest
+        except ContentsFault as fault:
+            now = str(fault)
+        if now != check.key.digest:
             reason = "an input changed while it ran: the result is not kept"
             self.note(f"{check.spec.name}: {reason}")
             return Finished(check, outcome, log=log)

@@ -72,7 +72,7 @@ def fetch_base(repo: Repository, base: str | None) -> None:
     from touchgate import fetching  # noqa: PLC0415  imports GitPython
 
     try:
-        fetching.fetch_base(repo.root, base, tell=lambda line: sys.stderr.write(f"{line}\n"))
+        fetching.fetch_base(repo.root, base, tell=lambda line: print(line, file=sys.stderr))
     except fetching.FetchFault as fault:
         raise UsageFault(str(fault)) from None
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from doit.cmd_run import Run as DoitRun
-from doit.cmdparse import CmdOption
+from doit.cmdparse import CmdOption, CmdParseError
 
 from touchgate.edge.loader import TouchgateLoader, adopt
 from touchgate.edge.options import RUN, RunOptions, from_params
@@ -64,6 +64,19 @@ class Run(DoitRun):  # type: ignore[misc]  # doit has no types
         turns = sum(1 for check in self.session.checks if check.place == "gpu")
         params["num_process"] = self._options.jobs + turns
         return self.session
+
+    def parse_execute(self, in_args: list[str]) -> int:
+        """doit prints every option there is when one is wrong; a person needs the one, and where all are listed."""
+        if not self.touchgate:
+            code: int = super().parse_execute(in_args)
+            return code
+        try:
+            code = super().parse_execute(in_args)
+        except CmdParseError as error:
+            from touchgate.edge.commands.base import refuse  # noqa: PLC0415
+
+            return refuse(f"{str(error).partition(' (parsing options')[0].rstrip()}; see `doit help run`")
+        return code
 
     # -- running ------------------------------------------------------------------------------------------------------
 
