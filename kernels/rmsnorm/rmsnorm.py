@@ -91,7 +91,7 @@ def oracle(case: Case, inputs: Arrays) -> Arrays:
 
 
 REASON = {
-    dtype: "relative: ceil(n / threads) + 20 roundings in float under the root count half, four behind it; "
+    dtype: "relative: ceil(n / threads) + 22 roundings in float under the root count half, four behind it; "
     f"one rounding to {dtype}"
     for dtype in DTYPES
 }
