@@ -159,7 +159,7 @@ class TestLanes:
         project.git("checkout", "-q", "work")
         code, out, err = gate()
         assert (code, out) == (0, "true\n")
-        assert "docs/new.md (A) matches docs/** at w.yml:1:38 of the base branch's tip" in err
+        assert "docs/new.md (A) matches docs/** at w.yml:1:37 of the base branch's tip" in err
 
     def test_no_lane_at_all(self, project, gate):
         project.git("checkout", "-q", "main")
