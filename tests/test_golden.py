@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from tests.tiny_family import DECODER, HEAD, SOURCE, make, new
 from touchgate import adding, golden
@@ -27,7 +30,7 @@ def messages(root):
 
 
 def edit(folder, change):
-    """Change a manifest's data and write it as `dumps` would."""
+    """Change a manifest's data and write it."""
     data = golden.read_manifest(folder)
     change(data)
     (folder / "manifest.json").write_text(golden.dumps(data), encoding="utf-8")
@@ -97,6 +100,7 @@ def test_a_fresh_family_has_no_problems_and_no_vectors_folder_has_none_either(tm
         ("[]", "is not a JSON object"),
         ('{"a": 1, "a": 2}', "the key 'a' is there twice"),
         ("[" * 100000, "is nested too deeply"),
+        ('{"count": ' + "9" * 5000 + "}", "Exceeds the limit (4300 digits) for integer string conversion"),
         (
             "\udcff",
             "manifest.json can't be read: 'utf-8' codec can't decode byte 0xff in position 0: invalid start byte",
@@ -105,7 +109,8 @@ def test_a_fresh_family_has_no_problems_and_no_vectors_folder_has_none_either(tm
 )
 def test_a_manifest_that_is_no_manifest(folder, tmp_path, text, message):
     (folder / "manifest.json").write_bytes(os.fsencode(text))
-    assert messages(tmp_path) == [message]
+    (found,) = messages(tmp_path)
+    assert found.startswith(message)
     with pytest.raises(VectorFault):
         golden.read_head(folder)
 
@@ -140,6 +145,10 @@ def drop(*path):
         (drop("files"), "'files' is missing or is not a list"),
         (put("more", to=1), "unknown key 'more'"),
         (put("decoder", to="kernels/none.py"), "the decoder kernels/none.py does not exist"),
+        (put("kernel", to="../none.cu"), "kernel '../none.cu' is not a plain path inside the repository"),
+        (put("decoder", to="a\0b"), "decoder 'a\\x00b' is not a plain path inside the repository"),
+        (put("sources", "hand", "generator", to=[1]), "source 'hand': its generator [1] is not a plain path"),
+        (put("sources", "hand", "generator", to="make.py"), "source 'hand': its generator make.py does not exist"),
         (put("kernel", to="kernels/none.cu"), "the kernel kernels/none.cu does not exist"),
         (put("files", 0, "bytes", to=9), "streams/all.bin has 8 bytes, the manifest says 9"),
         (put("files", 0, to={"path": "x"}), 'a file is not described by path, bytes and sha256: {"path": "x"}'),
@@ -171,6 +180,39 @@ def test_each_thing_that_can_be_wrong_is_said(folder, tmp_path, change, wanted):
     edit(folder, change)
     found = messages(tmp_path)
     assert any(message.startswith(wanted) for message in found), found
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.sampled_from(["a", "streams/all.bin"]),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
+    max_leaves=4,
+)
+
+
+def places(value, path=()):
+    """Every path into a JSON value."""
+    yield path
+    for key, inner in value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ():
+        yield from places(inner, (*path, key))
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=150)
+@given(st.data())
+def test_whatever_is_put_in_is_a_problem_and_never_an_exception(folder, tmp_path, data):
+    manifest = (folder / "manifest.json").read_bytes()
+    try:
+        changed = golden.loads(manifest.decode())
+        path = data.draw(st.sampled_from([path for path in places(changed) if path]))
+        put(*path, to=data.draw(JSON))(changed)
+        (folder / "manifest.json").write_text(json.dumps(changed), encoding="utf-8")
+        assert golden.check(tmp_path)
+        with suppress(VectorFault):
+            add(tmp_path, "tiny", [NewVector("b", {"stream": BLOB}, b"\x08\0")], SOURCE)
+    finally:
+        (folder / "manifest.json").write_bytes(manifest)
+
+
+BLOB = Blob("streams/more.bin", b"\x08")
 
 
 def test_a_problem_names_the_vectors_line(folder, tmp_path):
@@ -244,9 +286,6 @@ def test_more_vectors_keep_the_order_and_what_is_there(folder, tmp_path):
     assert [vector["name"] for vector in golden.read_manifest(folder)["vectors"]] == ["a", "aa", "b", "c"]
     assert after["streams/all.bin"] == before["streams/all.bin"]
     assert after["streams/more.bin"] == b"\x08"
-
-
-BLOB = Blob("streams/more.bin", b"\x08")
 
 
 @pytest.mark.parametrize(

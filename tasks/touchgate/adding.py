@@ -13,7 +13,7 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from touchgate import golden
@@ -178,8 +178,8 @@ def _start(folder: Path, family: str, head: Head | None) -> dict[str, Any]:
         if head is not None:
             raise VectorFault(f"the family {family!r} exists: leave its about, decoder and kernel away")
         manifest = golden.read_manifest(folder)
-        if manifest.get("schema") != SCHEMA or not {"files", "vectors", "sources"} <= manifest.keys():
-            raise VectorFault(f"{MANIFEST} is damaged; `doit vectors check` says how")
+        for _, message in golden.wrong_shapes(manifest):
+            raise VectorFault(f"{MANIFEST} is damaged: {message}")
         return manifest
     if head is None:
         raise VectorFault(f"the family {family!r} has no {MANIFEST}; give its about, decoder and kernel to begin one")
@@ -199,8 +199,7 @@ def _new_files(new: Sequence[NewVector], files: Mapping[str, bytes]) -> dict[str
         raise VectorFault(f"{both[0]} is given as a whole file and as a vector's piece")
     extra = {path: bytes(data) for path, data in packed.items()} | dict(files)
     for path in extra:
-        pure = PurePosixPath(path)
-        if pure.is_absolute() or ".." in pure.parts or str(pure) != path or path in golden.COMPANIONS:
+        if not golden.is_plain(path) or path in golden.COMPANIONS:
             raise VectorFault(f"{path!r} is not a plain path inside the family's folder")
     return extra
 
@@ -263,7 +262,7 @@ def _merged(
 def _decoder(root: Path, data: Mapping[str, Any]) -> Decoder:
     from touchgate.checks.decoders import load_decoder  # noqa: PLC0415  imports the decoder's numpy
 
-    if not (root / data["decoder"]).is_file():
+    if not golden.is_plain(data["decoder"]) or not (root / data["decoder"]).is_file():
         raise VectorFault(f"the decoder {data['decoder']} does not exist")
     return load_decoder(root / data["decoder"])
 

@@ -57,6 +57,16 @@ class Head:
     kernel: str
 
 
+def is_plain(path: str) -> bool:
+    """Whether a path stays below what it is relative to, is written in one way, and is one that a file can have."""
+    pure = PurePosixPath(path)
+    try:
+        os.fsencode(path)
+    except UnicodeEncodeError:
+        return False
+    return not pure.is_absolute() and ".." not in pure.parts and str(pure) == path and "\0" not in path
+
+
 def digest(data: bytes) -> str:
     """SHA-256 in hexadecimal."""
     return hashlib.sha256(data).hexdigest()
@@ -96,6 +106,9 @@ def loads(text: str) -> dict[str, Any]:
         data = json.loads(text, object_pairs_hook=_unique)
     except json.JSONDecodeError as error:
         raise VectorFault(f"line {error.lineno}, column {error.colno}: {error.msg}") from error
+    except ValueError as error:
+        # A number of thousands of digits.
+        raise VectorFault(str(error)) from error
     except RecursionError as error:
         raise VectorFault("is nested too deeply") from error
     if not isinstance(data, dict):
@@ -119,6 +132,9 @@ def read_head(folder: Path) -> Head:
     for key in HEAD_KEYS:
         if not isinstance(data.get(key), str) or not data[key]:
             raise VectorFault(f"{MANIFEST} has no {key!r}")
+    for key in ("decoder", "kernel"):
+        if not is_plain(data[key]):
+            raise VectorFault(f"{key} {data[key]!r} is not a plain path inside the repository")
     return Head(data["about"], data["decoder"], data["kernel"])
 
 
@@ -223,7 +239,7 @@ def lint(
     root: Path, folder: Path, data: Mapping[str, Any], extra: Mapping[str, bytes] | None = None
 ) -> Iterator[Found]:
     """What is wrong with a manifest's data. extra: files that are about to be added."""
-    shapes = list(_wrong_shapes(data))
+    shapes = list(wrong_shapes(data))
     yield from shapes
     if shapes:
         return
@@ -233,7 +249,8 @@ def lint(
     yield from _wrong_vectors(folder, data, extra or {})
 
 
-def _wrong_shapes(data: Mapping[str, Any]) -> Iterator[Found]:
+def wrong_shapes(data: Mapping[str, Any]) -> Iterator[Found]:
+    """Where a manifest's data has not the types that everything else relies on."""
     wanted = {"schema": int, "family": str, "count": int, "files": list, "sources": dict, "vectors": list}
     wanted |= dict.fromkeys(HEAD_KEYS, str)
     for key, kind in wanted.items():
@@ -274,7 +291,9 @@ def _wrong_head(root: Path, folder: Path, data: Mapping[str, Any]) -> Iterator[F
     if data["family"] != folder.name:
         yield "", f"family {data['family']!r} is not the folder's name"
     for key in ("decoder", "kernel"):
-        if not (root / data[key]).is_file():
+        if not is_plain(data[key]):
+            yield "", f"{key} {data[key]!r} is not a plain path inside the repository"
+        elif not (root / data[key]).is_file():
             yield "", f"the {key} {data[key]} does not exist"
     if data["count"] != len(data["vectors"]):
         yield "", f"count says {data['count']}, there are {len(data['vectors'])} vectors"
@@ -289,8 +308,7 @@ def _wrong_files(folder: Path, data: Mapping[str, Any], extra: Mapping[str, byte
     used = {text for vector in data["vectors"] for text in _strings(vector)}
     files = Files(folder, data, extra)
     for path in paths:
-        pure = PurePosixPath(path)
-        if pure.is_absolute() or ".." in pure.parts or str(pure) != path:
+        if not is_plain(path):
             yield "", f"{path!r} is not a plain path inside the folder"
             continue
         try:
@@ -299,8 +317,8 @@ def _wrong_files(folder: Path, data: Mapping[str, Any], extra: Mapping[str, byte
             yield "", str(fault)
         if path not in used:
             yield "", f"no vector uses {path}"
-    generators = {source.get("generator") for source in data["sources"].values() if isinstance(source, dict)}
-    named = set(paths) | generators | COMPANIONS
+    sources = [source for source in data["sources"].values() if isinstance(source, dict)]
+    named = {*paths, *COMPANIONS, *(text for source in sources for text in _strings(source.get("generator")))}
     for path in sorted(present(folder)):
         if path not in named:
             yield "", f"{path} is in the folder, but the manifest does not name it"
@@ -314,7 +332,11 @@ def _wrong_sources(folder: Path, data: Mapping[str, Any]) -> Iterator[Found]:
             continue
         yield from (("", f"source {name!r}: {message}") for message in wrong_source(source))
         generator = source.get("generator")
-        if isinstance(generator, str) and not (folder / generator).is_file():
+        if generator is None:
+            pass
+        elif not isinstance(generator, str) or not is_plain(generator):
+            yield "", f"source {name!r}: its generator {generator!r} is not a plain path inside the folder"
+        elif not (folder / generator).is_file():
             yield "", f"source {name!r}: its generator {generator} does not exist"
         if name not in used:
             yield "", f"no vector comes from the source {name!r}"
