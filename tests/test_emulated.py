@@ -293,11 +293,11 @@ DEADLY = {
     "*(volatile int*)nullptr = 1;": "a null pointer",
     "__shared__ int s[4]; for (int i = 0; i <= 4; ++i) s[i] = i; out[0] = s[out[1]];": "k.cu:{line}: index 4 out of bounds of 'int",
     "extern __shared__ int d[]; d[4] = 1;": "illegal address",
-    "((int4*)(out + 1))[0] = make_int4(1, 2, 3, 4);": "k.cu:{line}: misaligned address",
+    "((int4*)(out + 1))[0] = make_int4(1, 2, 3, 4);": "misaligned",
     "out[0] = out[2] / out[1];": "integer division by zero",
     "assert(out[1] == 7);": "k.cu:{line}: assertion failed: out[1] == 7",
     "__trap();": "k.cu:{line}: __trap()",
-    "volatile char big[200000]; big[0] = 1; out[0] = big[0];": "stack overflow",
+    "volatile char big[200000]; big[out[1]] = 1; out[0] = big[out[2]];": "stack overflow",
 }
 
 

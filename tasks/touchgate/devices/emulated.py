@@ -37,7 +37,7 @@ _SANITIZE = ("-g", "-fno-omit-frame-pointer", "-fsanitize=address,undefined", "-
 # reaches over the guard page into the next thread's stack.
 _CHECKS = {
     "gcc": ("-fsanitize=alignment,bounds", "-fstack-clash-protection"),
-    "clang": ("-fsanitize=alignment,array-bounds",),
+    "clang": ("-fsanitize=alignment,array-bounds", "-fstack-clash-protection"),
 }
 
 

@@ -680,6 +680,11 @@ static void on_signal(int number, siginfo_t* info, void*) {
         say(text, sizeof(text), &used, "illegal instruction");
     } else if (address >= bottom && address < bottom + page()) {
         say(text, sizeof(text), &used, "stack overflow: a thread has %zu KiB", TOUCHGATE_STACK / 1024);
+#ifdef SI_KERNEL
+    } else if (info->si_code == SI_KERNEL) {
+        // x86 tells no address for an aligned vector instruction on an odd one.
+        say(text, sizeof(text), &used, "misaligned or impossible address");
+#endif
     } else {
         say(text, sizeof(text), &used, "illegal address 0x%zx", static_cast<size_t>(address));
         say_address(text, sizeof(text), &used, address);
