@@ -1,7 +1,7 @@
 """This repository's own graph. The lanes are declared in tasks/*.yml; here are the few tasks that are not checks."""
 
 
-def task_lint():
+def task_lint() -> dict[str, object]:
     """Ruff and mypy over the plugin, the kernels and the tests."""
     return {
         "actions": ["ruff check .", "ruff format --check .", "mypy"],

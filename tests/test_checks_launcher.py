@@ -57,7 +57,8 @@ def test_a_command_that_succeeds_passes_and_its_output_is_the_log(folder: Path) 
 
 
 def test_a_check_sees_exactly_the_environment_it_is_given(folder: Path) -> None:
-    _, log = launch(folder, "env | grep -v -e ^PWD= -e ^SHLVL= -e ^_= -e ^OLDPWD=", environ={"PATH": os.environ["PATH"], "A": "b c", "LC_ALL": "C.UTF-8"})
+    environ = {"PATH": os.environ["PATH"], "A": "b c", "LC_ALL": "C.UTF-8"}
+    _, log = launch(folder, "env | grep -v -e ^PWD= -e ^SHLVL= -e ^_= -e ^OLDPWD=", environ=environ)
     assert sorted(log.splitlines()) == ["A=b c", "LC_ALL=C.UTF-8", f"PATH={os.environ['PATH']}"]
 
 

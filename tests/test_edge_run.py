@@ -183,7 +183,9 @@ def test_two_runs_at_once_do_nothing_twice(project: Project) -> None:
     project.write("tasks/lanes.yml", text)
     command = [sys.executable, "-m", "doit", "one"]
     both = [
-        subprocess.Popen(command, cwd=project.root, env=project.environ, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        subprocess.Popen(
+            command, cwd=project.root, env=project.environ, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        )
         for _ in range(2)
     ]
     outputs = [process.communicate(timeout=60)[0] for process in both]
@@ -208,12 +210,12 @@ def test_a_read_only_checkout_and_an_empty_home(project: Project) -> None:
     environ = {name: value for name, value in project.environ.items() if name not in ("XDG_CACHE_HOME", "HOME")}
     bare = Project(project.root, {**environ, "HOME": str(home), "TMPDIR": str(project.root.parent)})
     for folder, _, _ in os.walk(project.root):
-        os.chmod(folder, 0o555)
+        Path(folder).chmod(0o555)
     try:
         done = bare.doit()
     finally:
         for folder, _, _ in os.walk(project.root):
-            os.chmod(folder, 0o755)
+            Path(folder).chmod(0o755)
     assert (done.returncode, done.stderr) == (0, "")
     assert "one:command" in done.stdout
 

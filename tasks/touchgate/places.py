@@ -23,9 +23,9 @@ def cache_dir(environ: Mapping[str, str] = os.environ) -> Path:
     """
     candidates = []
     # The XDG rule: a relative value is ignored.
-    if os.path.isabs(environ.get("XDG_CACHE_HOME", "")):
+    if Path(environ.get("XDG_CACHE_HOME", "")).is_absolute():
         candidates.append(Path(environ["XDG_CACHE_HOME"], "touchgate"))
-    if os.path.isabs(environ.get("HOME", "")):
+    if Path(environ.get("HOME", "")).is_absolute():
         candidates.append(Path(environ["HOME"], ".cache", "touchgate"))
     for candidate in candidates:
         if _writable(candidate):

@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import posixpath
 import re
-from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from time import monotonic
 from types import MappingProxyType
@@ -19,6 +18,7 @@ from touchgate.checks.includes import closure
 from touchgate.outcome import Outcome, Verdict
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
     from touchgate.checks import Context
@@ -38,10 +38,10 @@ _LINES = 40
 def compile_specs(
     lane: Lane, declaration: CheckDeclaration, source: str, suites: Sequence[str] | None = None
 ) -> list[CheckSpec]:
-    """`<lane>:compile` for the default or declared architectures, in `suites` (the lane's, if None), and
-    `<lane>:compile-full` for all of them in suite full.
+    """Return the checks `<lane>:compile` and `<lane>:compile-full` of a .cu file.
 
-    `source`: the .cu file, relative to the root. Raises `DeclarationFault` for a bad `architectures` option.
+    The first compiles for the default or declared architectures in `suites` (the lane's, if None), the second for all
+    of them in suite full. `source`: relative to the root. Raises `DeclarationFault` for a bad `architectures` option.
     """
     chosen = architectures_of(declaration.options.get("architectures"))
     specs = []
@@ -69,7 +69,7 @@ def compile_specs(
 
 
 def architectures_of(value: object) -> tuple[str, ...]:
-    """What `architectures` says, as texts without "sm_"; empty where it says nothing. Raises `DeclarationFault`."""
+    """Return what `architectures` says, without "sm_"; nothing for None. Raises `DeclarationFault`."""
     if value is None:
         return ()
     if not isinstance(value, (list, tuple)) or not value:
@@ -101,7 +101,7 @@ class CompileKind:
         return compile_specs(lane, declaration, target)
 
     def inputs(self, spec: CheckSpec, root: Path, place: str) -> Inputs:  # noqa: ARG002
-        """The .cu file with what it includes, nvcc, and what nvcc reads from the environment."""
+        """Return the .cu file with what it includes, nvcc, and what nvcc reads from the environment."""
         from touchgate.devices import nvcc  # noqa: PLC0415  only checks of this kind need it
 
         extra = {name: os.environ[name] for name in nvcc.VARIABLES if os.environ.get(name)}
@@ -151,7 +151,7 @@ class _Attempt:
         }
 
     def spilling(self) -> list[str]:
-        """The kernels that spill registers."""
+        """Return the kernels that spill registers."""
         return [name for name, r in self.cubin.resources.items() if r.spills] if self.cubin else []
 
     def lines(self) -> str:

@@ -8,11 +8,15 @@ from __future__ import annotations
 
 import posixpath
 import re
-from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 _TEXT = re.compile(
     r"""
-      (?:\A|(?<=\n)) (?:[ \t]|/\*.*?\*/)* \# (?:[ \t]|/\*.*?\*/)* include (?:_next)? (?:[ \t]|/\*.*?\*/)* "(?P<name>[^"\n]+)"
+      (?:\A|(?<=\n)) (?:[ \t]|/\*.*?\*/)* \# (?:[ \t]|/\*.*?\*/)* include (?:_next)?
+          (?:[ \t]|/\*.*?\*/)* "(?P<name>[^"\n]+)"
     | __has_include (?:_next)? \s* \( \s* "(?P<asked>[^"\n]+)"
     | //[^\n]*
     | /\*.*?(?:\*/|\Z)
@@ -26,16 +30,16 @@ _TEXT = re.compile(
 
 
 def included(text: str) -> list[str]:
-    """The names in `#include "..."` and `__has_include("...")`, in order, each once; comments and strings don't count."""
+    """Return the names in `#include "..."` and `__has_include("...")`, in order, each once."""
     joined = re.sub(r"\\[ \t]*\r?\n", "", text.replace("\r\n", "\n"))
     names = (match["name"] or match["asked"] for match in _TEXT.finditer(joined))
     return list(dict.fromkeys(name for name in names if name))
 
 
 def closure(source: str, root: Path) -> list[str]:
-    """`source` and all that it includes: paths below `root` with "/", in the order found, `source` first.
+    """Return `source` and all that it includes: paths below `root` with "/", in the order found.
 
-    A name is looked up beside the file that includes it, as compilers do first. A missing file is listed too, since it may
+    A name is looked up beside the file that includes it, as compilers do first. A missing file is listed too: it may
     appear later. `root` is the repository's root; names that lead out of it keep their "..".
     """
     waiting = [posixpath.normpath(source)]

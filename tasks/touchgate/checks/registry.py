@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from pathlib import Path
 from typing import cast
@@ -53,13 +54,24 @@ def foreign_code(name: str) -> str:
     return total.hexdigest()
 
 
-def known_options(names: set[str]) -> dict[str, frozenset[str]]:
-    """For each kind that is known, the option keys that a declaration of it may have.
+class KnownOptions(Mapping[str, frozenset[str]]):
+    """For each kind that is installed, the option keys that a declaration of it may have.
 
-    Modules are imported only for the kinds in `names`, the ones that were really written; others come without options.
+    A kind's module is imported when it is asked for, so that only the kinds which a repository uses cost anything; other
+    packages are looked for only when a name is none of ours.
     """
-    options: dict[str, frozenset[str]] = {}
-    for name in _places() if names - OWN.keys() else OWN:
-        found = kind(name) if name in names else None
-        options[name] = frozenset(found.options) if found else frozenset()
-    return options
+
+    def __getitem__(self, name: str) -> frozenset[str]:
+        found = kind(name)
+        if found is None:
+            raise KeyError(name)
+        return frozenset(found.options)
+
+    def __contains__(self, name: object) -> bool:
+        return name in OWN or name in _places()
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(_places())
+
+    def __len__(self) -> int:
+        return len(_places())

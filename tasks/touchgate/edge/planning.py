@@ -13,10 +13,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from touchgate.checks import CheckSpec, DeclarationFault
-from touchgate.checks.registry import foreign_code, kind, known_options
+from touchgate.checks.registry import KnownOptions, foreign_code, kind
 from touchgate.gate import change as change_of
-from touchgate.gate import sources as source_of
-from touchgate.gate.declarations import read_lanes
+from touchgate.gate.declared import Declared, read_both
 from touchgate.gate.git import Repository, find_root
 from touchgate.gate.located import DeclarationError, Problem
 from touchgate.gate.model import Change, Decision, Lane, Plan
@@ -26,7 +25,6 @@ from touchgate.gate.plan import runs_in
 if TYPE_CHECKING:
     from touchgate.edge.devices import DeviceChoice
     from touchgate.edge.options import RunOptions
-    from touchgate.gate.change import Judged
     from touchgate.results.keys import Key
     from touchgate.results.store import ResultStore, Stored
 
@@ -55,16 +53,6 @@ class PlannedCheck:
         return "gpu" in self.spec.places
 
 
-@dataclass(frozen=True)
-class Declared:
-    """The lanes as declared at head and at the base branch's tip, with the change they are judged for."""
-
-    repository: Repository
-    judged: Judged
-    head: Mapping[str, Lane]
-    base: Mapping[str, Lane] | None
-
-
 def repository(start: Path) -> Repository:
     """The repository around a folder. Raises UsageFault outside of any."""
     root = find_root(start)
@@ -78,28 +66,10 @@ def declare(
 ) -> Declared:
     """Judge the change and read both sets of lanes. Raises DeclarationError for a fault in head's.
 
-    reserved: names that a lane can't have (doit's commands). A base branch whose declarations are broken makes the answer
-    open: what they would have fired can't be told.
+    reserved: names that a lane can't have (doit's commands).
     """
     judged = change_of.resolve(repo, base=base, head=head, environ=environ)
-    texts = source_of.read(repo, judged)
-
-    read_file = source_of.head_reader(repo, judged)
-    unchecked = read_lanes(texts.head, None, read_file=read_file, reserved=reserved)
-    kinds = known_options({check.kind for lane in unchecked.values() for check in lane.checks})
-    lanes = read_lanes(texts.head, kinds, read_file=read_file, reserved=reserved)
-    base_lanes: Mapping[str, Lane] | None = None
-    if texts.base is not None:
-        if texts.base == texts.head:
-            base_lanes = lanes
-        else:
-            try:
-                base_lanes = read_lanes(texts.base, None, read_file=source_of.base_reader(repo, judged))
-            except DeclarationError as error:
-                first = str(error).splitlines()[0]
-                reason = f"the base branch's own lane files can't be read ({first})"
-                judged = replace(judged, change=replace(judged.change, open_reason=judged.change.open_reason or reason))
-    return Declared(repo, judged, lanes, base_lanes)
+    return read_both(repo, judged, KnownOptions(), reserved=reserved)
 
 
 def selected_lanes(lanes: Mapping[str, Lane], names: Iterable[str]) -> tuple[str, ...]:
@@ -193,15 +163,15 @@ def running_lanes(declared: Declared, plan: Plan) -> list[tuple[Lane, str]]:
 
 
 def plan_checks(
-    declared: Declared, plan: Plan, options: RunOptions, choice: DeviceChoice, store: ResultStore
+    declared: Declared, plan: Plan, options: RunOptions, keyring: Keyring, store: ResultStore
 ) -> tuple[PlannedCheck, ...]:
     """The checks of the lanes that run, with place, key and stored result."""
     chosen: list[tuple[Lane, CheckSpec]] = []
     for lane, suite in running_lanes(declared, plan):
-        specs = expand(lane, declared.repository.root)
+        specs = expand(lane, keyring.root)
         chosen += [(lane, _configured(spec, options)) for spec in wanted(lane, specs, suite, options.names)]
-    placed = [PlannedCheck(spec, *place_of(spec, choice)) for _, spec in chosen]
-    keyed = Keyring(declared.repository, declared.head, options.environ, choice).keys(placed)
+    placed = [PlannedCheck(spec, *place_of(spec, keyring.choice)) for _, spec in chosen]
+    keyed = keyring.keys(placed)
     return tuple(
         replace(
             check,
@@ -228,7 +198,8 @@ class Keyring:
         self._repo = repo
         self._lanes = lanes
         self._environ = environ
-        self._choice = choice
+        self.choice = choice
+        self.root = repo.root
 
     def keys(self, checks: Sequence[PlannedCheck]) -> dict[str, Key]:
         """For every check that has a place, its key by name. Few git processes, whatever the number of checks."""
@@ -244,7 +215,7 @@ class Keyring:
             found = kind(check.spec.kind)
             if found is None or check.place is None:
                 raise UsageFault(f"no installed package brings the check kind '{check.spec.kind}'")
-            inputs[check.spec.name] = found.inputs(check.spec, self._repo.root, check.place)
+            inputs[check.spec.name] = found.inputs(check.spec, self.root, check.place)
         contents = Contents(self._repo)
         lane_files = contents.files([self._lanes[name] for name in dict.fromkeys(c.spec.lane for c in placed)])
         files = contents.of(sorted({name for one in inputs.values() for name in one.files}))
@@ -257,8 +228,8 @@ class Keyring:
                 input_files={name: files[name] for name in inputs[check.spec.name].files},
                 tools={name: tools[name] for name in inputs[check.spec.name].tools},
                 place=str(check.place),
-                device_facts=self._choice.facts(str(check.place)),
-                environment=key_environment(self._environ, check.spec.env, str(self._repo.root)),
+                device_facts=self.choice.facts(str(check.place)),
+                environment=key_environment(self._environ, check.spec.env, str(self.root)),
                 code=code + foreign_code(check.spec.kind),
                 extra=inputs[check.spec.name].extra,
             )

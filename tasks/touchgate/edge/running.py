@@ -12,7 +12,6 @@ from touchgate import places
 from touchgate.edge import devices
 from touchgate.edge.commands.base import fetch_base
 from touchgate.edge.planning import (
-    Declared,
     Keyring,
     UsageFault,
     declare,
@@ -34,6 +33,7 @@ if TYPE_CHECKING:
     from touchgate.edge.options import RunOptions
     from touchgate.edge.planning import PlannedCheck
     from touchgate.edge.reporter import TouchgateReporter
+    from touchgate.gate.declared import Declared
     from touchgate.gate.model import LaneDecision, Plan
 
 
@@ -45,6 +45,8 @@ def prepare(loader: TouchgateLoader, options: RunOptions, own: set[str], *, quie
     if options.fetch:
         fetch_base(repo, options.base)
     declared = declare(repo, options.environ, base=options.base, head=options.head, reserved=loader.cmd_names)
+    if not declared.head:
+        raise UsageFault("no lane is declared: there is no tasks/*.yml; `doit lanes init` writes a first one")
     _refuse_clashes(declared, own)
     verify_head(repo, declared.judged.change, options)
     if options.topology == "pair" and not any(lane.device.kind == "hosts" for lane in declared.head.values()):
@@ -61,13 +63,14 @@ def prepare(loader: TouchgateLoader, options: RunOptions, own: set[str], *, quie
     plan = plan_lanes(declared, options)
     store = ResultStore(places.results_dir(options.environ), str(repo.root))
     if running_lanes(declared, plan):
-        choice = devices.choose(options.device, options.environ)
+        keyring = Keyring(repo, declared.head, options.environ, devices.choose(options.device, options.environ))
         try:
-            checks = plan_checks(declared, plan, options, choice, store)
+            checks = plan_checks(declared, plan, options, keyring, store)
         except ContentsFault as fault:
             raise UsageFault(str(fault)) from None
     else:
-        choice, checks = devices.DeviceChoice(None, "", gpu_only=False), ()
+        checks = ()
+        keyring = Keyring(repo, declared.head, options.environ, devices.DeviceChoice(None, "", gpu_only=False))
     stream = io.StringIO() if quiet else sys.stdout
     terminal = Terminal(stream, options.environ, verbose=max(0, options.verbose - 1), workers=options.jobs)
     session = Session(
@@ -75,9 +78,8 @@ def prepare(loader: TouchgateLoader, options: RunOptions, own: set[str], *, quie
         plan,
         checks,
         options=options,
-        choice=choice,
         store=store,
-        keyring=Keyring(repo, declared.head, options.environ, choice),
+        keyring=keyring,
         terminal=terminal,
     )
     estimates = {check.spec.name: 0.0 if check.stored else store.estimate(check.spec.name) for check in checks}

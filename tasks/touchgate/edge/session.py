@@ -23,9 +23,9 @@ from touchgate.results.keys import visible_environment
 from touchgate.results.store import ResultStore, StoreFault
 
 if TYPE_CHECKING:
-    from touchgate.edge.devices import DeviceChoice
     from touchgate.edge.options import RunOptions
-    from touchgate.edge.planning import Declared, Keyring, PlannedCheck
+    from touchgate.edge.planning import Keyring, PlannedCheck
+    from touchgate.gate.declared import Declared
     from touchgate.gate.model import Plan
     from touchgate.leases.files import Held, Holder
     from touchgate.reports.terminal import Terminal
@@ -56,7 +56,6 @@ class Session:
         checks: Sequence[PlannedCheck],
         *,
         options: RunOptions,
-        choice: DeviceChoice,
         store: ResultStore,
         keyring: Keyring,
         terminal: Terminal,
@@ -65,7 +64,7 @@ class Session:
         self.plan = plan
         self.checks = tuple(checks)
         self.options = options
-        self.choice = choice
+        self.choice = keyring.choice
         self.store = store
         self.keyring = keyring
         self.terminal = terminal
@@ -136,7 +135,7 @@ class Session:
         outcome = self.launcher.run(
             check.spec,
             place=str(check.place),
-            root=self.declared.repository.root,
+            root=self.keyring.root,
             build_dir=places.build_dir(self.options.environ),
             environ=seen,
             log=log,
@@ -237,8 +236,8 @@ class Session:
             self.note(f"the lease is held, but nobody can see by whom: {self._held.record_fault}")
         waited = time.monotonic() - asked
         after = f" after {waited:.1f} s (was {blocker[-1]})" if blocker else ""
-        self.lease_words = f"held{after}; {directory.path} ({directory.why})"
-        self.terminal.note(f"lease   {self.lease_words}")
+        self.lease_words = f"held{after}, kept in {directory.path} ({directory.why})"
+        self.terminal.note(f"the lease of this host is {self.lease_words}")
         return self._held
 
     def close_lease(self) -> None:

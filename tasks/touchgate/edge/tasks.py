@@ -61,8 +61,7 @@ def planned(session: Session) -> list[Task]:
             continue
         checks = [check for check in session.checks if check.spec.lane == lane.name]
         tasks.append(_group(lane, [check.spec.name for check in checks]))
-        for check in checks:
-            tasks.append(_subtask(check.spec, [(_run, [session, check])], [_known(session, check)], check))
+        tasks += [_subtask(check.spec, [(_run, [session, check])], [_known(session, check)], check) for check in checks]
     return tasks
 
 

@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from touchgate.gate import change as change_of
 from touchgate.gate import forge, sources, workflow
 from touchgate.gate.change import Judged
-from touchgate.gate.declarations import read_lanes
+from touchgate.gate.declared import opened, read_both
 from touchgate.gate.git import GitFault, Repository, find_root
 from touchgate.gate.located import DeclarationError, did_you_mean
-from touchgate.gate.model import SUITES, Change, Decision, Lane, LaneDecision
+from touchgate.gate.model import SUITES, Change, Decision, LaneDecision
 from touchgate.gate.plan import plan
 
 if TYPE_CHECKING:
@@ -97,17 +97,8 @@ def answer_to(asked: Asked, start: Path, environ: Mapping[str, str]) -> Answer:
 def _decide(repo: Repository, judged: Judged, asked: Asked, start: Path, environ: Mapping[str, str]) -> Answer:
     if asked.workflow:
         return _of_workflow(repo, judged, asked, start, environ)
-    found = sources.read(repo, judged)
-    head = read_lanes(found.head, read_file=sources.head_reader(repo, judged))
-    base: dict[str, Lane] | None = None
-    if found.base == found.head and _declared_within(head, found.head):
-        base = head
-    elif found.base is not None:
-        try:
-            base = read_lanes(found.base, read_file=sources.base_reader(repo, judged))
-        except DeclarationError as error:
-            first = str(error).partition("\n")[0]
-            judged = _opened(judged, f"the lane files of the base branch's tip can't be read: {first}")
+    found = read_both(repo, judged)
+    judged, head, base = found.judged, found.head, found.base
     if not head and not base:
         raise UsageFault(f"no lane is declared: there is no {sources.FOLDER}/*.yml")
     made = plan(head, base, judged.change, asked.suite, due=judged.due)
@@ -117,16 +108,6 @@ def _decide(repo: Repository, judged: Judged, asked: Asked, start: Path, environ
     decisions = tuple(lane for lane in made.lanes if not asked.lanes or lane.lane in asked.lanes)
     running = tuple(lane.lane for lane in decisions if lane.decision is Decision.RUN)
     return Answer(bool(running), judged, asked.suite, decisions, running)
-
-
-def _declared_within(lanes: Mapping[str, Lane], files: Mapping[str, bytes]) -> bool:
-    """Whether the lane files say it all: a pattern may come from a workflow, which can differ where these are equal."""
-    return all(pattern.at.file in files for lane in lanes.values() for pattern in lane.paths)
-
-
-def _opened(judged: Judged, reason: str) -> Judged:
-    change = judged.change
-    return replace(judged, change=replace(change, open_reason=change.open_reason or reason, paths=()))
 
 
 def _unknown_lane(name: str, known: Mapping[str, LaneDecision]) -> str:
@@ -152,7 +133,7 @@ def _of_workflow(repo: Repository, judged: Judged, asked: Asked, start: Path, en
             lists.append((workflow.read_paths(at_base, file), " of the base branch's tip"))
         except DeclarationError as error:
             first = str(error).partition("\n")[0]
-            judged = _opened(judged, f"the workflow at the base branch's tip can't be read: {first}")
+            judged = opened(judged, f"the workflow at the base branch's tip can't be read: {first}")
     because = judged.change.open_reason or judged.due
     if because:
         decision = LaneDecision(file, Decision.RUN, because, asked.suite)

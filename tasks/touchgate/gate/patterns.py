@@ -69,6 +69,17 @@ class PatternList:
                 return path, index
         return None
 
+    def may_touch_below(self, folder: str) -> int | None:
+        """The index of a positive pattern that may match something below `folder` ("a/b/"), whatever lies there.
+
+        Errs on the side of yes: negative patterns take nothing back from what is not known.
+        """
+        for index, text in enumerate(self.texts):
+            head = literal_head(text)
+            if not self.is_negative(index) and (head.startswith(folder) or folder.startswith(head)):
+                return index
+        return None
+
     def ignores(self, path: str) -> bool:
         """Whether the list, read as `paths-ignore:`, ignores the path: any entry holds (`!x`: x does not match)."""
         matching = set(self.matching(path))

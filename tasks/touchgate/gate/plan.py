@@ -204,6 +204,14 @@ def _touches(head: Mapping[str, Lane], base: Mapping[str, Lane], seen: _Seen) ->
     }
     for name, (path, index) in Index(_lists(differing)).touched(seen.statuses).items():
         found[name] = _matched(base[name], index, path, seen, " of the base branch's tip")
+    for folder in (path for path in seen.statuses if path.endswith("/")):
+        # A submodule that is not checked out: what differs inside can't be told, so whatever may lie there does.
+        for name, lane in (*head.items(), *base.items()):
+            may = None if name in found else _list(lane).may_touch_below(folder)
+            if may is not None:
+                pattern = lane.paths[may]
+                reason = f"what differs below {folder} can't be told, and {pattern.text} at {pattern.at} may match it"
+                found[name] = _Touch(reason, folder, pattern)
     for name, lane in (*head.items(), *base.items()):
         if name in found:
             continue

@@ -11,7 +11,8 @@ from typing import Any
 from doit.cmd_base import Command
 from doit.cmdparse import CmdParseError
 
-from touchgate.edge.planning import Declared, UsageFault, declare, repository
+from touchgate.edge.planning import UsageFault, declare, repository
+from touchgate.gate.declared import Declared
 from touchgate.gate.git import GitFault, Repository
 from touchgate.gate.located import DeclarationError
 

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from touchgate.edge.commands.base import RepositoryCommand, print_json
 from touchgate.edge.options import AS_JSON, JUDGE, SUITE, RunOptions
-from touchgate.edge.planning import Declared, UsageFault, plan_lanes
+from touchgate.edge.planning import UsageFault, plan_lanes
+from touchgate.gate.declared import Declared
 from touchgate.gate.model import Decision, Lane, LaneDecision
 from touchgate.reports.style import printable
 
@@ -58,7 +59,7 @@ schema: print the JSON Schema of lane files, for editors."""
             return 0
         declared = self.declared(repo, options)
         if action == "check":
-            return _check(declared)
+            return _check(repo, declared)
         plan = plan_lanes(declared, RunOptions(suite=options["suite"]))
         if action == "why":
             return _why(declared, plan.by_name, rest[0])
@@ -129,11 +130,11 @@ def _why(declared: Declared, decisions: Any, name: str) -> int:
     return 0
 
 
-def _check(declared: Declared) -> int:
+def _check(repo: Repository, declared: Declared) -> int:
     """Print what is wrong with patterns; 1 when anything is."""
     from touchgate.gate.patterns import PatternList  # noqa: PLC0415
 
-    tracked = [entry.path for entry in declared.repository.tracked()]
+    tracked = [entry.path for entry in repo.tracked()]
     found = []
     for lane in declared.head.values():
         for pattern in lane.paths:

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from touchgate.edge.commands.base import RepositoryCommand, print_json, refuse
 from touchgate.edge.options import AS_JSON
 from touchgate.reports.style import printable
-
-if TYPE_CHECKING:
-    from touchgate.gate.git import Repository
 
 
 class LeaseCommand(RepositoryCommand):
@@ -48,10 +45,6 @@ class LeaseCommand(RepositoryCommand):
             gone = "" if holder.alive else " ended without saying so: "
             print(f"{holder.resource}: {gone}{printable(str(holder))}")
         return 0
-
-    def act(self, repo: Repository, options: Any, names: list[str]) -> int:
-        """Not reached: `execute` needs no repository."""
-        raise AssertionError
 
 
 def _holder_json(holder: Any) -> dict[str, Any]:

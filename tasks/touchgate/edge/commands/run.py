@@ -40,7 +40,7 @@ class Run(DoitRun):  # type: ignore[misc]  # doit has no types
         super().__init__(task_loader=loader, config=config, **kwargs)
 
     def get_options(self) -> list[CmdOption]:
-        """doit's options, and ours where touchgate is chosen."""
+        """Doit's options, and ours where touchgate is chosen."""
         options: list[CmdOption] = super().get_options()
         return [*options, *(CmdOption(option) for option in RUN)] if self.touchgate else options
 
@@ -66,7 +66,7 @@ class Run(DoitRun):  # type: ignore[misc]  # doit has no types
         return self.session
 
     def parse_execute(self, in_args: list[str]) -> int:
-        """doit prints every option there is when one is wrong; a person needs the one, and where all are listed."""
+        """Doit prints every option there is when one is wrong; a person needs the one, and where all are listed."""
         if not self.touchgate:
             code: int = super().parse_execute(in_args)
             return code

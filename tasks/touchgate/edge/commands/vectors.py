@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import datetime
+import datetime as dt
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 
 
 def _text(name: str, about: str, metavar: str = "TEXT", default: str = "") -> dict[str, Any]:
-    return {"name": name, "long": name.replace("_", "-"), "default": default, "section": SECTION, "metavar": metavar, "help": about}
+    long = name.replace("_", "-")
+    return {"name": name, "long": long, "default": default, "section": SECTION, "metavar": metavar, "help": about}
 
 
 def _many(name: str, about: str, metavar: str) -> dict[str, Any]:
@@ -28,8 +29,8 @@ class Vectors(RepositoryCommand):
     name = "vectors"
     doc_purpose = "lint golden vectors, or add one"
     doc_usage = "check | add FAMILY NAME"
-    doc_description = """check: every manifest below vectors/: shapes, counts, digests, provenance, files that nothing names (exit 1 when anything
-is wrong).
+    doc_description = """\
+check: every manifest below vectors/: shapes, counts, digests, provenance, files that nothing names (exit 1 for any).
 
 add: decodes the new vector with the family's oracle, compares, and only then writes. Nothing is overwritten. What the
 encoder was given (--expect: the values as the decoder gives them back, little-endian) is needed for status "ok"."""
@@ -101,7 +102,7 @@ def _add(root: Path, family: str, name: str, options: Any) -> int:
         tool=options["tool"],
         version=options["tool_version"],
         command=options["command"],
-        date=options["date"] or datetime.datetime.now(datetime.timezone.utc).date().isoformat(),
+        date=options["date"] or dt.datetime.now(dt.timezone.utc).date().isoformat(),
         licence=options["licence"],
     )
     head = None
