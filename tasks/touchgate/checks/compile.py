@@ -121,9 +121,7 @@ class CompileKind:
             print(attempt.lines())
         facts = {"nvcc": nvcc.version(program), "architectures": {a.architecture: a.facts() for a in attempts}}
         verdict, reason, detail = _judged(spec.target, attempts)
-        return Outcome(
-            verdict, seconds=monotonic() - begin, reason=reason, detail=detail, cases=len(attempts), facts=facts
-        )
+        return Outcome(verdict, seconds=monotonic() - begin, reason=reason, detail=detail, cases=len(attempts), facts=facts)
 
 
 @dataclass(frozen=True)

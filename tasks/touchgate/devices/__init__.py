@@ -88,9 +88,7 @@ class Device(Protocol):
     facts: Mapping[str, str | int | float | None]
     """Driver, compute capability, compiler...: for the report and the key. Unknown is None, never 0."""
 
-    def module(
-        self, source: Path, *, includes: Sequence[Path] = (), defines: Mapping[str, str] | None = None
-    ) -> Module:
+    def module(self, source: Path, *, includes: Sequence[Path] = (), defines: Mapping[str, str] | None = None) -> Module:
         """Compile (or take from the cache) and load. Raises `BuildFault`, `Unavailable`."""
 
     def module_from_text(self, text: str, like: Path, *, includes: Sequence[Path] = ()) -> Module:

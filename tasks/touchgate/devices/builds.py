@@ -44,7 +44,7 @@ def publish(target: Path, make: Callable[[Path], None]) -> None:
 
 
 def is_whole(target: Path) -> bool:
-    """Whether `target` is there as it was published. A library that was cut short would kill the process that loads it."""
+    """Tell whether `target` is as it was published: a library that was cut short kills the process that loads it."""
     try:
         data = target.read_bytes()
         return hashlib.sha256(data).hexdigest() == _note(target).read_text(encoding="ascii", errors="replace")

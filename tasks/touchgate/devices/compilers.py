@@ -6,19 +6,25 @@ import os
 import shlex
 import shutil
 import subprocess
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from touchgate.devices import Unavailable
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 MISSING = "no C++ compiler: install g++ (Debian: apt-get install g++; macOS: xcode-select --install)"
 
 
 @dataclass(frozen=True)
 class Compiler:
-    """command: the program with its fixed arguments, the program as an absolute path. version: the first line of
-    `--version`. family: "gcc" or "clang".
+    """A C++ compiler.
+
+    command: the program as an absolute path, and its fixed arguments. version: the first line of `--version`. family:
+    "gcc" or "clang".
     """
 
     command: tuple[str, ...]
@@ -44,11 +50,7 @@ def find(environ: Mapping[str, str] = os.environ) -> Compiler:
 
 
 def _described(command: tuple[str, ...], environ: Mapping[str, str]) -> Compiler:
-    try:
-        stamp = os.stat(command[0]).st_mtime_ns
-    except OSError:
-        stamp = 0
-    return _asked(command, stamp, environ.get("PATH", os.defpath))
+    return _asked(command, Path(command[0]).stat().st_mtime_ns, environ.get("PATH", os.defpath))
 
 
 @lru_cache(maxsize=8)

@@ -11,7 +11,6 @@ import ctypes
 import importlib
 import os
 import weakref
-from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from importlib import metadata
 from typing import TYPE_CHECKING, Any
@@ -21,6 +20,7 @@ import numpy as np
 from touchgate.devices import BuildFault, LaunchFault, Unavailable, nvcc, probe
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from numpy.typing import NDArray
@@ -28,13 +28,14 @@ if TYPE_CHECKING:
     from touchgate.devices import Argument
 
 SHARED_LIMIT = 48 * 1024
-"""Bytes of shared memory, static and dynamic, that a block gets without asking for more (CUDA C++ Programming Guide)."""
+"""Bytes of shared memory, static and dynamic, that a block gets unasked (CUDA C++ Programming Guide)."""
 
 
 def open_device(build_dir: Path, uuid: str | None = None, *, environ: Mapping[str, str] = os.environ) -> CudaDevice:
-    """The GPU with this UUID (or the beginning of one), else the first that CUDA shows. `build_dir`: where cubins are kept.
+    """Open the GPU with this UUID (or the beginning of one), else the first that CUDA shows.
 
-    Raises `Unavailable` with the cure where PyCUDA, the driver, the GPU or nvcc is missing.
+    `build_dir`: where cubins are kept. Raises `Unavailable` with the cure where PyCUDA, the driver, the GPU or nvcc is
+    missing.
     """
     driver = _pycuda_driver()
     program = nvcc.find(environ)
@@ -94,7 +95,7 @@ def _chosen(driver: Any, uuid: str | None) -> tuple[int, str | None]:
 
 
 def device_uuids(count: int) -> list[str | None]:
-    """The UUIDs of CUDA's devices 0..count-1, as NVML writes them. PyCUDA does not tell them, so libcuda is asked."""
+    """Return the UUIDs of CUDA's devices 0..count-1 as NVML writes them. PyCUDA has no call for it, libcuda has."""
     try:
         library = ctypes.CDLL("libcuda.so.1")
     except OSError:
@@ -136,9 +137,7 @@ class CudaBuffer:
         self.size = size
         self._device = device
         # cuMemAlloc refuses 0 bytes.
-        self._allocation: Any = device.guarded(
-            f"allocating {size} bytes", lambda: device.driver.mem_alloc(max(size, 1))
-        )
+        self._allocation: Any = device.guarded(f"allocating {size} bytes", lambda: device.driver.mem_alloc(max(size, 1)))
 
     @property
     def pointer(self) -> CudaPointer:
@@ -197,19 +196,19 @@ class CudaKernel:
     ) -> None:
         """Launch and wait for the end. Raises `LaunchFault`."""
         packed = [self._packed(number, argument) for number, argument in enumerate(arguments, 1)]
-        where = f"kernel {self.name}, grid {tuple(map(int, grid))}, block {tuple(map(int, block))}, {shared} bytes of shared memory"
+        where = f"kernel {self.name}, grid {tuple(grid)}, block {tuple(block)}, {shared} bytes of shared memory"
         self._device.guarded(where, lambda: self._start(grid, block, packed, shared))
         # Whatever a kernel does wrong while it runs shows here, and ends the context.
         self._device.guarded(where, lambda: self._device.context.synchronize(), fatal=True)  # noqa: PLW0108
 
-    def _start(self, grid: Sequence[int], block: Sequence[int], packed: Sequence[np.generic], shared: int) -> None:
+    def _start(self, grid: Sequence[int], block: Sequence[int], packed: Sequence[Any], shared: int) -> None:
         if shared > self._granted:
             attribute = self._device.driver.function_attribute.MAX_DYNAMIC_SHARED_SIZE_BYTES
             self._function.set_attribute(attribute, shared)
             self._granted = shared
         self._function(*packed, grid=tuple(map(int, grid)), block=tuple(map(int, block)), shared=int(shared))
 
-    def _packed(self, number: int, argument: Any) -> np.generic:
+    def _packed(self, number: int, argument: Any) -> Any:
         """Return what PyCUDA packs: numbers of 1, 2, 4 or 8 bytes, at their natural alignment."""
         if isinstance(argument, CudaPointer):
             argument.buffer._address()  # noqa: SLF001
@@ -296,9 +295,7 @@ class CudaDevice:
                 self._lost = str(error)
             raise LaunchFault(f"{error}\n  in {doing}") from error
 
-    def module(
-        self, source: Path, *, includes: Sequence[Path] = (), defines: Mapping[str, str] | None = None
-    ) -> CudaModule:
+    def module(self, source: Path, *, includes: Sequence[Path] = (), defines: Mapping[str, str] | None = None) -> CudaModule:
         """Compile for this GPU's own architecture (or take from the cache) and load."""
         return self._loaded(
             source, nvcc.build_cubin(source, self._architecture, self._build_dir, includes, defines, self._environ)
@@ -329,8 +326,8 @@ class CudaDevice:
         atexit.unregister(self.close)
         for buffer in list(self._buffers):
             buffer.free()
-        # After a lost context even this may report the old error. But the stack has to be empty at exit, or PyCUDA aborts:
-        # a second try succeeds where the first one only delivered that error.
+        # After a lost context even this may report the old error. But the stack has to be empty at exit, or PyCUDA
+        # aborts: a second try succeeds where the first one only delivered that error.
         for _ in range(2):
             try:
                 self.context.pop()

@@ -24,7 +24,6 @@ _TOKEN = re.compile(
     """,
     re.VERBOSE | re.DOTALL,
 )
-_OPEN = {"(": ")", "[": "]", "{": "}"}
 
 
 @dataclass
@@ -54,79 +53,82 @@ def translate(preprocessed: str) -> Translation:
 
 
 class _Translator:
-    """Walks over the tokens that mean something and changes the text of some."""
+    """Walks over the tokens that mean something, reads `words` and changes the text of some tokens."""
 
     def __init__(self, tokens: list[_Token]) -> None:
         self.tokens = tokens
+        self.words = [token.text for token in tokens]
         self.kernels: dict[str, str] = {}
         self.dynamic: dict[str, str] = {}
         # One letter for each open brace: n a namespace, c extern "C", o anything else.
         self.braces: list[str] = []
 
     def run(self) -> None:
+        """Go through all of it once."""
         statement = 0
         for i, token in enumerate(self.tokens):
-            if token.kind == "mark":
-                if token.text == "{":
+            word = self.words[i]
+            if token.kind == "word":
+                self._word(statement, i)
+            elif token.kind == "mark" and word in ("{", "}", ";"):
+                if word == "{":
                     self.braces.append(self._brace(statement, i))
-                elif token.text == "}" and self.braces:
+                elif word == "}" and self.braces:
                     self.braces.pop()
-                if token.text in "{};":
-                    statement = i + 1
-            elif token.kind == "word":
-                if token.text == "__global__":
-                    self._kernel(statement, i)
-                elif token.text == "__launch_bounds__":
-                    self._blank(i, self._closing(i + 1))
-                elif token.text == "__noinline__" and self._text(i - 1) != "(":
-                    token.text = "__attribute__((noinline))"
-                elif token.text == "__shared__":
-                    self._shared(statement, i)
-                elif token.text in self.dynamic and self._text(i - 1) not in (".", "->", "::"):
-                    token.text = self.dynamic[token.text]
+                statement = i + 1
 
-    def _text(self, i: int) -> str:
-        return self.tokens[i].text if 0 <= i < len(self.tokens) else ""
+    def _word(self, statement: int, i: int) -> None:
+        word, token = self.words[i], self.tokens[i]
+        if word == "__global__":
+            token.text = ""
+            self._kernel(statement, i)
+        elif word == "__launch_bounds__":
+            self._blank(i, self._closing(i + 1))
+        elif word == "__noinline__" and self._at(i - 1) != "(":
+            token.text = "__attribute__((noinline))"
+        elif word == "__shared__":
+            self._shared(statement, i)
+        elif word in self.dynamic and token.text and self._at(i - 1) not in (".", "->", "::"):
+            token.text = self.dynamic[word]
+
+    def _at(self, i: int) -> str:
+        return self.words[i] if 0 <= i < len(self.words) else ""
 
     def _blank(self, first: int, last: int) -> None:
         for token in self.tokens[first : last + 1]:
             token.text = ""
 
     def _closing(self, i: int) -> int:
-        """The token that closes the bracket at `i`; `i - 1` where there is no bracket."""
-        if self._text(i) not in _OPEN:
+        """Return the token that closes the bracket at `i`; `i - 1` where there is no bracket."""
+        if self._at(i) not in ("(", "[", "{"):
             return i - 1
         depth = 0
         for j in range(i, len(self.tokens)):
-            if self.tokens[j].kind != "mark":
-                continue
-            depth += (self.tokens[j].text in "([{") - (self.tokens[j].text in ")]}")
+            depth += (self.words[j] in ("(", "[", "{")) - (self.words[j] in (")", "]", "}"))
             if depth == 0:
                 return j
         return len(self.tokens) - 1
 
     def _brace(self, statement: int, i: int) -> str:
-        words = [token.text for token in self.tokens[statement:i]]
+        words = self.words[statement:i]
         if words == ["extern", '"C"']:
             return "c"
         return "n" if words[:1] == ["namespace"] or words[:2] == ["inline", "namespace"] else "o"
 
     def _kernel(self, statement: int, i: int) -> None:
         """Note the name: the identifier before the first parenthesis that is no attribute's."""
-        self.tokens[i].text = ""
-        before = [token.text for token in self.tokens[statement:i]]
+        before = self.words[statement:i]
         linked = before[:2] == ["extern", '"C"'] or "c" in self.braces
-        bounds, name, j = "0", "", i + 1
-        while j < len(self.tokens):
-            word = self._text(j)
-            if word in ("__launch_bounds__", "__attribute__", "alignas", "__declspec"):
+        bounds, name, j = "0", "", statement
+        while j < len(self.words) and not name:
+            word = self.words[j]
+            if word in ("__launch_bounds__", "__attribute__", "alignas"):
                 closing = self._closing(j + 1)
                 if word == "__launch_bounds__":
                     bounds = self._first_value(j + 2, closing)
                 j = closing
             elif word == "(":
-                name = self._text(j - 1)
-                break
+                name = self._at(j - 1)
             elif word in ("{", ";", "}"):
                 break
             j += 1
@@ -136,21 +138,21 @@ class _Translator:
     def _first_value(self, first: int, last: int) -> str:
         words: list[str] = []
         depth = 0
-        for token in self.tokens[first:last]:
-            depth += (token.text in ("(", "[", "{")) - (token.text in (")", "]", "}"))
-            if token.text == "," and depth == 0:
+        for word in self.words[first:last]:
+            depth += (word in ("(", "[", "{")) - (word in (")", "]", "}"))
+            if word == "," and depth == 0:
                 break
-            words.append(token.text)
+            words.append(word)
         return " ".join(words) or "0"
 
     def _shared(self, statement: int, i: int) -> None:
         """Turn a declaration of shared variables into references into the running block's memory."""
-        end = next((j for j in range(i, len(self.tokens)) if self.tokens[j].text in (";", "{", "=")), len(self.tokens))
-        words = [token.text for token in self.tokens[statement:end]]
+        end = next((j for j in range(i, len(self.words)) if self.words[j] in (";", "{", "=")), len(self.words))
+        words = self.words[statement:end]
         in_function = any(kind == "o" for kind in self.braces)
         declarators = _declarators(words)
         extern = "extern" in words
-        if self._text(end) != ";" or declarators is None or not (in_function or extern):
+        if self._at(end) != ";" or declarators is None or not (in_function or extern):
             # A struct defined on the spot, or a variable outside of functions: one for each worker, not poisoned.
             self.tokens[i].text = "thread_local"
             return
@@ -182,43 +184,44 @@ class _Declarator:
 
 
 def _declarators(words: list[str]) -> list[_Declarator] | None:
-    """The variables of a declaration without initialisers; None where it is not that simple."""
-    alignment = ""
-    kept: list[str] = []
-    i = 0
-    while i < len(words):
-        word = words[i]
-        if word in ("alignas", "__attribute__"):
-            depth, j = 0, i + 1
-            while j < len(words):
-                depth += (words[j] == "(") - (words[j] == ")")
-                if depth == 0:
-                    break
-                j += 1
-            if word == "alignas":
-                alignment = " ".join(words[i : j + 1])
-            i = j
-        elif word not in ("static", "extern", "__shared__"):
-            kept.append(word)
-        i += 1
-    first = next((j for j, word in enumerate(kept) if word == "["), None)
-    parts = _split(kept)
-    if not parts or (first is not None and first < 2):  # noqa: PLR2004 (a type and a name come before the bracket)
-        return None
-    found = []
+    """Return the variables of a declaration without initialisers; None where it is not that simple."""
+    alignment, kept = _without_specifiers(words)
+    found: list[_Declarator] = []
     base: list[str] = []
-    for number, part in enumerate(parts):
+    for part in _split(kept):
         bracket = part.index("[") if "[" in part else len(part)
         head = part[:bracket]
-        if not head or not re.fullmatch(r"[A-Za-z_]\w*", head[-1]) or (number == 0 and len(head) < 2):  # noqa: PLR2004
+        if not head or not re.fullmatch(r"[A-Za-z_]\w*", head[-1]):
             return None
-        pointer = head[:-1]
-        if number == 0:
-            base = [word for word in pointer if word != "*"]
-        else:
-            pointer = base + pointer
-        found.append(_Declarator(" ".join(pointer), head[-1], " ".join(part[bracket:]), alignment))
+        own = head[:-1]
+        if not found:
+            # The type belongs to all of them, a star to its own variable.
+            base = [word for word in own if word != "*"]
+            own = own[len(base) :] if own[: len(base)] == base else own
+        if not base:
+            return None
+        found.append(_Declarator(" ".join(base + own), head[-1], " ".join(part[bracket:]), alignment))
     return found
+
+
+def _without_specifiers(words: list[str]) -> tuple[str, list[str]]:
+    """Return the `alignas(...)` of a declaration, and the rest without it, without attributes and storage classes."""
+    alignment = ""
+    kept: list[str] = []
+    depth = 0
+    specifier: list[str] = []
+    for word in words:
+        if specifier:
+            specifier.append(word)
+            depth += (word == "(") - (word == ")")
+            if depth == 0:
+                alignment = " ".join(specifier) if specifier[0] == "alignas" else alignment
+                specifier = []
+        elif word in ("alignas", "__attribute__"):
+            specifier = [word]
+        elif word not in ("static", "extern", "__shared__"):
+            kept.append(word)
+    return alignment, kept
 
 
 def _split(words: list[str]) -> list[list[str]]:
@@ -235,7 +238,7 @@ def _split(words: list[str]) -> list[list[str]]:
 
 
 def _table(kernels: tuple[tuple[str, str], ...]) -> str:
-    """The exported description of the module, for ctypes."""
+    """Return the exported description of the module, for ctypes."""
     rows = "".join(
         f'    {{"{name}", Caller<decltype(&::{name}), &::{name}>::call, Signature<decltype(&::{name})>::count,'
         f" Signature<decltype(&::{name})>::parameters, static_cast<int>({bounds})}},\n"

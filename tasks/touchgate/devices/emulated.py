@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import ctypes
 import os
+import re
 import subprocess
 import sys
 import tempfile
 import weakref
-from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,6 +21,8 @@ import numpy as np
 from touchgate.devices import BuildFault, LaunchFault, Unavailable, builds, compilers, dialect
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from numpy.typing import NDArray
 
     from touchgate.devices import Argument
@@ -33,8 +35,8 @@ _MESSAGE_BYTES = 8192
 _COMMON = ("-std=c++17", "-fPIC", "-fvisibility=hidden", "-fno-exceptions", "-fno-rtti", "-pthread")
 _KERNEL = ("-O2", "-ffp-contract=off", "-fno-strict-aliasing", "-fno-threadsafe-statics", "-w")
 _SANITIZE = ("-g", "-fno-omit-frame-pointer", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
-# Without the sanitizer's library: touchgate_checks.h has the handlers. Large frames are touched page by page, so that none
-# reaches over the guard page into the next thread's stack.
+# Without the sanitizer's library: touchgate_checks.h has the handlers. Large frames are touched page by page, so that
+# none reaches over the guard page into the next thread's stack.
 _CHECKS = {
     "gcc": ("-fsanitize=alignment,bounds", "-fstack-clash-protection"),
     "clang": ("-fsanitize=alignment,array-bounds", "-fstack-clash-protection"),
@@ -72,7 +74,7 @@ def open_device(
 ) -> EmulatedDevice:
     """Open the emulated device.
 
-    `seed`: 0 runs a block's threads in ascending order, anything else in a permuted one, drawn anew after every barrier.
+    `seed`: 0 runs a block's threads in ascending order, else in a permuted one, drawn anew after every barrier.
     `sanitize`: with AddressSanitizer and UndefinedBehaviorSanitizer; the process must have been started with the
     variables of `sanitizer_environment()`. Raises `Unavailable` without a C++ compiler.
     """
@@ -91,17 +93,14 @@ def sanitizer_environment(environ: Mapping[str, str] = os.environ) -> dict[str, 
     The sanitizer's library has to be the first one that is loaded. Raises `Unavailable` where there is none.
     """
     compiler = compilers.find(environ)
+    variable, names = "LD_PRELOAD", ["libasan.so"]
     if sys.platform == "darwin":
-        variable, names = "DYLD_INSERT_LIBRARIES", ("libclang_rt.asan_osx_dynamic.dylib",)
+        variable, names = "DYLD_INSERT_LIBRARIES", ["libclang_rt.asan_osx_dynamic.dylib"]
     elif compiler.family == "clang":
-        variable, names = "LD_PRELOAD", (f"libclang_rt.asan-{os.uname().machine}.so", "libclang_rt.asan.so")
-    else:
-        variable, names = "LD_PRELOAD", ("libasan.so",)
+        names = [f"libclang_rt.asan-{os.uname().machine}.so", "libclang_rt.asan.so"]
     sanitizer = next((path for path in (_library_beside(compiler, name) for name in names) if path), None)
     if sanitizer is None:
-        raise Unavailable(
-            f"{compiler.command[0]} has no AddressSanitizer: install it (Debian: apt-get install libasan8)"
-        )
+        raise Unavailable(f"{compiler.command[0]} has no AddressSanitizer: install it (Debian: apt-get install libasan8)")
     # Its interceptor of C++ exceptions wants the C++ library to be there from the start.
     exceptions = _library_beside(compiler, "libstdc++.so.6") if variable == "LD_PRELOAD" else None
     return {
@@ -300,8 +299,7 @@ class EmulatedKernel:
         self._device = device
         described = module.description.kernels[index]
         self._parameters = [
-            (described.parameters[i].kind.decode(), described.parameters[i].size)
-            for i in range(described.parameter_count)
+            (described.parameters[i].kind.decode(), described.parameters[i].size) for i in range(described.parameter_count)
         ]
 
     def launch(

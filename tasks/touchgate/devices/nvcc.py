@@ -8,16 +8,20 @@ import re
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import lru_cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from touchgate.devices import BuildFault, Unavailable, builds
 
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
 MISSING = "no nvcc: install the CUDA toolkit, or put its bin folder on PATH or its folder into CUDA_HOME"
 FLAGS = ("-std=c++17", "-lineinfo", "-Xptxas", "-v")
-"""Never -use_fast_math: its flush of subnormals and its divisions are not what the bounds allow for."""
+"""Never -use_fast_math: it flushes subnormals and divides in a way that the bounds do not allow for."""
+STANDARD_HOME = "/usr/local/cuda"
 VARIABLES = ("NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS", "NVCC_CCBIN")
 """What nvcc reads beside its arguments."""
 
@@ -28,14 +32,17 @@ _SHARED = re.compile(r"(\d+)(?:\+\d+)? bytes smem")
 _MARKER = re.compile(r"^# ?(?:line )?\d+ .*$", re.MULTILINE)
 _UNKNOWN_ARCHITECTURE = re.compile(r"nvcc fatal\s*: (?:Unsupported gpu architecture|Value '[^']*' is not defined)")
 _NO_HOST_COMPILER = re.compile(
-    r"(?:gcc|g\+\+|clang\+\+|c\+\+|cc1plus|host compiler)\W.*(?:not found|No such file)|Failed to preprocess host compiler"
+    r"(?:gcc|g\+\+|clang\+\+|c\+\+|cc1plus|host compiler)\W.*(?:not found|No such file)"
+    r"|Failed to preprocess host compiler"
 )
 
 
 @dataclass(frozen=True)
 class Resources:
-    """What one kernel takes: registers a thread; bytes of static shared memory a block; bytes of stack frame, of spill
-    stores and of spill loads a thread. None: ptxas did not say.
+    """What one kernel takes.
+
+    Registers a thread; bytes of static shared memory a block; bytes of stack frame, of spill stores and of spill loads a
+    thread. None: ptxas did not say.
     """
 
     registers: int | None = None
@@ -67,7 +74,7 @@ def find(environ: Mapping[str, str] = os.environ) -> Path | None:
     found = shutil.which("nvcc", path=environ.get("PATH", os.defpath))
     if found is not None:
         return Path(found)
-    for home in (environ.get("CUDA_HOME"), environ.get("CUDA_PATH"), "/usr/local/cuda"):
+    for home in (environ.get("CUDA_HOME"), environ.get("CUDA_PATH"), STANDARD_HOME):
         if home:
             candidate = Path(home, "bin", "nvcc")
             if candidate.is_file() and os.access(candidate, os.X_OK):
@@ -78,7 +85,7 @@ def find(environ: Mapping[str, str] = os.environ) -> Path | None:
 def version(path: Path) -> str:
     """For example "13.0.88". Raises `Unavailable` where it does not start."""
     try:
-        return _asked(str(path), os.stat(path).st_mtime_ns)
+        return _asked(str(path), path.stat().st_mtime_ns)
     except OSError as error:
         raise Unavailable(f"{path} does not start: {error}") from error
 
@@ -184,7 +191,7 @@ def _run(command: Sequence[str], environ: Mapping[str, str]) -> subprocess.Compl
 
 
 def parse_resources(text: str) -> dict[str, Resources]:
-    """What `ptxas -v` printed, by kernel, in order of names. Device functions that are not kernels are left out."""
+    """Read what `ptxas -v` printed, by kernel, in order of names. Other device functions are left out."""
     found: dict[str, dict[str, int]] = {}
     current: dict[str, int] | None = None
     for line in text.splitlines():

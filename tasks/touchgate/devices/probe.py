@@ -7,11 +7,14 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from touchgate.devices import nvcc
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
 
 NO_DRIVER = "no NVIDIA driver on this machine"
 NO_PYCUDA = "PyCUDA is not installed: pip install 'touchgate[cuda]'"
@@ -37,7 +40,7 @@ class Gpu:
     memory: int | None = None
 
     def key_facts(self) -> dict[str, object]:
-        """What of it can change a result. The UUID can't: equal GPUs answer for each other."""
+        """Return what of it can change a result. The UUID can't: equal GPUs answer for each other."""
         return {
             "name": self.name,
             "capability": self.capability,
@@ -76,7 +79,7 @@ def choose(wish: str, environ: Mapping[str, str] = os.environ) -> Choice:
 
 
 def find_gpu(environ: Mapping[str, str] = os.environ) -> Gpu | str:
-    """The first GPU that CUDA_VISIBLE_DEVICES shows, or why there is none, in one line with its cure."""
+    """Find the first GPU that CUDA_VISIBLE_DEVICES shows, or why there is none, in one line with its cure."""
     if not _driver_present(environ):
         return NO_DRIVER
     visible = environ.get("CUDA_VISIBLE_DEVICES")
@@ -87,23 +90,28 @@ def find_gpu(environ: Mapping[str, str] = os.environ) -> Gpu | str:
         return gpus
     shown = visible_of(gpus, visible)
     if not shown:
-        return f"CUDA_VISIBLE_DEVICES={visible!r} names no GPU of this host" if visible is not None else NO_DEVICE
+        return f"CUDA_VISIBLE_DEVICES={visible!r} names no GPU of this host" if gpus else NO_DEVICE
+    return _missing_tool(environ) or shown[0]
+
+
+def _missing_tool(environ: Mapping[str, str]) -> str:
+    """Say what a GPU is of no use without; empty where nothing is missing."""
     if importlib.util.find_spec("pycuda") is None:
         return NO_PYCUDA
-    if nvcc.find(environ) is None:
-        return nvcc.MISSING
-    return shown[0]
+    return nvcc.MISSING if nvcc.find(environ) is None else ""
 
 
 def driver_version() -> str | None:
-    """The driver's version, such as "580.65.06", where NVML tells it."""
+    """Return the driver's version, such as "580.65.06", where NVML tells it."""
     gpus = _ask_nvml() if importlib.util.find_spec("pynvml") is not None else ""
     return gpus[0].driver if isinstance(gpus, list) and gpus else None
 
 
 def visible_of(gpus: Sequence[Gpu], visible: str | None) -> list[Gpu]:
-    """What CUDA shows of `gpus` under a value of CUDA_VISIBLE_DEVICES: numbers or beginnings of UUIDs, up to the first
-    entry that names none. Numbers count as NVML does; CUDA_DEVICE_ORDER=PCI_BUS_ID makes CUDA count that way too.
+    """Return what CUDA shows of `gpus` under a value of CUDA_VISIBLE_DEVICES.
+
+    Entries are numbers or beginnings of UUIDs; the first that names no GPU ends the list. Numbers count as NVML does:
+    CUDA does so too under CUDA_DEVICE_ORDER=PCI_BUS_ID, and where all GPUs are equal.
     """
     if visible is None:
         return list(gpus)
@@ -121,7 +129,7 @@ def visible_of(gpus: Sequence[Gpu], visible: str | None) -> list[Gpu]:
 
 
 def _tokens(visible: str) -> list[str]:
-    """The entries up to the first that is empty or negative."""
+    """Return the entries up to the first that is empty or negative."""
     tokens: list[str] = []
     for token in (part.strip() for part in visible.split(",")):
         if not token or token.startswith("-"):
@@ -142,7 +150,7 @@ def _driver_present(environ: Mapping[str, str]) -> bool:
         "/dev/dxg",
         "/proc/driver/nvidia/version",
     )
-    return any(os.path.exists(path) for path in devices) or _nvidia_smi(environ) is not None
+    return any(Path(path).exists() for path in devices) or _nvidia_smi(environ) is not None
 
 
 def _nvidia_smi(environ: Mapping[str, str]) -> str | None:
@@ -233,8 +241,8 @@ def _ask_nvidia_smi(program: str, environ: Mapping[str, str]) -> list[Gpu] | str
 
 
 def parse_nvidia_smi(text: str) -> list[Gpu]:
-    """The rows of `nvidia-smi --query-gpu` with the fields of this module. What it does not know is None."""
-    gpus = []
+    """Read the rows of `nvidia-smi --query-gpu`. What it does not know is None."""
+    gpus: list[Gpu] = []
     for line in text.splitlines():
         fields: list[str | None] = [_known(field) for field in line.split(",")]
         if len(fields) != len(_QUERY.split(",")):
