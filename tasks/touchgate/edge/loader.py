@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import os
 import sys
+import traceback
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -46,14 +47,20 @@ class TouchgateLoader(DodoTaskLoader):  # type: ignore[misc]  # doit has no type
             self.repository = repository(self.started_in)
         except UsageFault as fault:
             raise InvalidDodoFile(str(fault)) from None
-        dodo = opt_values.get("dodoFile") or "dodo.py"
-        given = dodo != "dodo.py" or opt_values.get("cwdPath") or opt_values.get("seek_file")
-        if given:
-            os.chdir(self.started_in)
-            module = get_module(dodo, opt_values.get("cwdPath"), opt_values.get("seek_file"))
-        else:
-            os.chdir(self.repository.root)
-            module = get_module("dodo.py") if Path("dodo.py").is_file() else None
+        dodo, cwd, seek = (opt_values.get(name) for name in ("dodoFile", "cwdPath", "seek_file"))
+        module = None
+        try:
+            if dodo not in (None, "dodo.py") or cwd or seek:
+                module = get_module(dodo or "dodo.py", cwd, seek)
+            else:
+                os.chdir(self.repository.root)
+                module = get_module("dodo.py") if Path("dodo.py").is_file() else None
+        except InvalidDodoFile:
+            raise
+        except Exception as error:
+            frame = traceback.extract_tb(error.__traceback__)[-1]
+            what = f"{type(error).__name__}: {error}"
+            raise InvalidDodoFile(f"{dodo or 'dodo.py'} can't be loaded: {frame.filename}:{frame.lineno}: {what}") from None
         os.chdir(self.repository.root)
         self.namespace = dict(inspect.getmembers(module)) if module is not None else {}
 

@@ -54,6 +54,10 @@ class RepositoryCommand(Command):  # type: ignore[misc]  # doit has no types
             # Whoever read us has seen enough.
             sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115, PTH123
             return 0
+        except Exception as error:  # noqa: BLE001  the boundary to the person
+            from touchgate.edge.faults import internal  # noqa: PLC0415
+
+            return internal(error)
 
     def act(self, repo: Repository, options: Any, names: list[str]) -> int:
         """The command itself; returns the exit code."""

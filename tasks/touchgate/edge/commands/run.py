@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from doit.cmd_run import Run as DoitRun
 from doit.cmdparse import CmdOption, CmdParseError
+from doit.exceptions import InvalidCommand, InvalidDodoFile, InvalidTask
 
 from touchgate.edge.loader import TouchgateLoader, adopt
 from touchgate.edge.options import RUN, RunOptions, from_params
@@ -76,6 +77,15 @@ class Run(DoitRun):  # type: ignore[misc]  # doit has no types
             from touchgate.edge.commands.base import refuse  # noqa: PLC0415
 
             return refuse(f"{str(error).partition(' (parsing options')[0].rstrip()}; see `doit help run`")
+        except (InvalidCommand, InvalidDodoFile, InvalidTask):
+            # doit says these in one line.
+            raise
+        except Exception as error:  # noqa: BLE001  the boundary to the person
+            if self.pdb:
+                raise
+            from touchgate.edge.faults import internal  # noqa: PLC0415
+
+            return internal(error)
         return code
 
     # -- running ------------------------------------------------------------------------------------------------------
