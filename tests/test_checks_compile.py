@@ -70,7 +70,7 @@ def test_bad_targets(root, target, told):
 
 @pytest.mark.parametrize("value", [[], "90", 90, [9.0], [True], ["ninety"], [9], [90, None], ["90; rm"], [1234]])
 def test_bad_architectures(value):
-    with pytest.raises(DeclarationFault, match="^architectures: "):
+    with pytest.raises(DeclarationFault, match=r"^architectures: "):
         architectures_of(value)
 
 

@@ -13,6 +13,51 @@ from touchgate.devices import BuildFault, LaunchFault, Unavailable, cuda, nvcc, 
 UUIDS = ["GPU-11111111-2222-3333-4444-555555555555", "GPU-99999999-2222-3333-4444-555555555555"]
 
 
+class FakeGpu:
+    """pycuda.driver.Device of one driver."""
+
+    driver = None
+
+    def __init__(self, ordinal):
+        self.ordinal = ordinal
+
+    @staticmethod
+    def count():
+        return 2
+
+    def compute_capability(self):
+        return (9, 0)
+
+    def name(self):
+        return f"NVIDIA H200 {self.ordinal}"
+
+    def get_attribute(self, attribute):
+        return {"multiprocessors": 132}[attribute]
+
+    def total_memory(self):
+        return 1 << 37
+
+    def retain_primary_context(self):
+        self.driver.do("retain")
+        return FakeContext(self.driver)
+
+
+class FakeContext:
+    def __init__(self, driver):
+        self.driver = driver
+
+    def push(self):
+        self.driver.do("push")
+        self.driver.stack += 1
+
+    def pop(self):
+        self.driver.do("pop")
+        self.driver.stack -= 1
+
+    def synchronize(self):
+        self.driver.do("synchronize")
+
+
 class FakeDriver(types.ModuleType):
     """Records what it is asked; `fail[name]` makes that call raise."""
 
@@ -32,46 +77,7 @@ class FakeDriver(types.ModuleType):
         self.stack = 0
         self.memory = {}
         self.launches = []
-        self.Device, _ = self.classes()
-
-    def classes(driver):  # noqa: N805
-        class Device:
-            def __init__(self, ordinal):
-                self.ordinal = ordinal
-
-            @staticmethod
-            def count():
-                return 2
-
-            def compute_capability(self):
-                return (9, 0)
-
-            def name(self):
-                return f"NVIDIA H200 {self.ordinal}"
-
-            def get_attribute(self, attribute):
-                return {"multiprocessors": 132}[attribute]
-
-            def total_memory(self):
-                return 1 << 37
-
-            def retain_primary_context(self):
-                driver.do("retain")
-                return Context()
-
-        class Context:
-            def push(self):
-                driver.do("push")
-                driver.stack += 1
-
-            def pop(self):
-                driver.do("pop")
-                driver.stack -= 1
-
-            def synchronize(self):
-                driver.do("synchronize")
-
-        return Device, Context
+        self.Device = type("Device", (FakeGpu,), {"driver": self})
 
     def do(self, name):
         self.calls.append(name)
