@@ -249,7 +249,7 @@ def _table(kernels: tuple[tuple[str, str], ...]) -> str:
         "namespace touchgate {\n"
         f"static const Kernel kernels[] = {{\n{rows}    {{nullptr, nullptr, 0, nullptr, 0}}}};\n"
         "static const Module module = {\n"
-        f"    1, {len(kernels)}, kernels, &api, &shared_size, &slot_count, slots}};\n"
+        f"    {len(kernels)}, kernels, &api, &shared_size, &slot_count, slots}};\n"
         "}\n"
         'extern "C" __attribute__((visibility("default"))) const touchgate::Module* touchgate_module() {\n'
         "    return &touchgate::module;\n"

@@ -7,40 +7,25 @@ from __future__ import annotations
 
 import ctypes
 import os
-import re
-import subprocess
-import sys
-import tempfile
 import weakref
-from contextlib import suppress
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from touchgate.devices import BuildFault, LaunchFault, Unavailable, builds, compilers, dialect
+from touchgate.devices import BuildFault, LaunchFault, Unavailable, compilers
+from touchgate.devices.toolchain import HEADERS, Toolchain, sanitizer_environment
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from pathlib import Path
 
     from numpy.typing import NDArray
 
     from touchgate.devices import Argument
-    from touchgate.devices.compilers import Compiler
 
-HEADERS = Path(__file__).with_name("emulation")
-INTERFACE = 1
+__all__ = ["HEADERS", "EmulatedDevice", "open_device", "sanitizer_environment"]
 
 _MESSAGE_BYTES = 8192
-_COMMON = ("-std=c++17", "-fPIC", "-fvisibility=hidden", "-fno-exceptions", "-fno-rtti", "-pthread")
-_KERNEL = ("-O2", "-ffp-contract=off", "-fno-strict-aliasing", "-fno-threadsafe-statics", "-w")
-_SANITIZE = ("-g", "-fno-omit-frame-pointer", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
-# Without the sanitizer's library: touchgate_checks.h has the handlers. Large frames are touched page by page, so that
-# none reaches over the guard page into the next thread's stack.
-_CHECKS = {
-    "gcc": ("-fsanitize=alignment,bounds", "-fstack-clash-protection"),
-    "clang": ("-fsanitize=alignment,array-bounds", "-fstack-clash-protection"),
-}
 
 
 class _Parameter(ctypes.Structure):
@@ -59,7 +44,6 @@ class _Kernel(ctypes.Structure):
 
 class _Module(ctypes.Structure):
     _fields_ = (
-        ("interface_version", ctypes.c_int),
         ("kernel_count", ctypes.c_int),
         ("kernels", ctypes.POINTER(_Kernel)),
         ("api", ctypes.c_void_p),
@@ -84,153 +68,7 @@ def open_device(
             "this process was started without the sanitizer's library: "
             "start it with the variables of touchgate.devices.emulated.sanitizer_environment()"
         )
-    return EmulatedDevice(_Toolchain(build_dir, compiler, sanitize), seed)
-
-
-def sanitizer_environment(environ: Mapping[str, str] = os.environ) -> dict[str, str]:
-    """Variables that a process needs before it starts, so that it can open a device with `sanitize=True`.
-
-    The sanitizer's library has to be the first one that is loaded. Raises `Unavailable` where there is none.
-    """
-    compiler = compilers.find(environ)
-    variable, names = "LD_PRELOAD", ["libasan.so"]
-    if sys.platform == "darwin":
-        variable, names = "DYLD_INSERT_LIBRARIES", ["libclang_rt.asan_osx_dynamic.dylib"]
-    elif compiler.family == "clang":
-        names = [f"libclang_rt.asan-{os.uname().machine}.so", "libclang_rt.asan.so"]
-    sanitizer = next((path for path in (_library_beside(compiler, name) for name in names) if path), None)
-    if sanitizer is None:
-        raise Unavailable(f"{compiler.command[0]} has no AddressSanitizer: install it (Debian: apt-get install libasan8)")
-    # Its interceptor of C++ exceptions wants the C++ library to be there from the start.
-    exceptions = _library_beside(compiler, "libstdc++.so.6") if variable == "LD_PRELOAD" else None
-    return {
-        variable: ":".join(path for path in (sanitizer, exceptions) if path),
-        # Python keeps memory until it ends: that is no leak of a kernel's.
-        "ASAN_OPTIONS": "detect_leaks=0",
-        "UBSAN_OPTIONS": "print_stacktrace=1",
-    }
-
-
-def _library_beside(compiler: Compiler, name: str) -> str | None:
-    """Where the compiler keeps a library: a path that can be loaded."""
-    command = [*compiler.command, f"-print-file-name={name}"]
-    answer = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
-    path = Path(answer.stdout.strip())
-    if answer.returncode != 0 or not path.is_absolute() or not path.is_file():
-        return None
-    data = path.read_bytes()
-    if data.startswith(b"\x7fELF") or sys.platform == "darwin":
-        return str(path.resolve())
-    # Some distributions have a linker script in its place: INPUT ( /usr/lib64/libasan.so.8 ).
-    named = re.search(rb"/\S+\.so[.0-9]*", data)
-    return os.fsdecode(named[0]) if named else None
-
-
-class _Toolchain:
-    """Compiles and loads: the runtime once, and each .cu file."""
-
-    def __init__(self, build_dir: Path, compiler: Compiler, sanitize: bool) -> None:
-        self.build_dir = build_dir / "emulated"
-        self.compiler = compiler
-        self.sanitize = sanitize
-        self.extra = _SANITIZE if sanitize else _CHECKS[compiler.family]
-
-    def runtime(self) -> ctypes.CDLL:
-        source = HEADERS / "runtime.cpp"
-        flags = (*_COMMON, "-O2", *(_SANITIZE if self.sanitize else ()))
-        key = self._key(flags, source.read_bytes(), (HEADERS / "touchgate_interface.h").read_bytes())
-        library = self._library(
-            f"runtime-{key}",
-            lambda to: self._compile([*flags, "-shared", f"-I{HEADERS}", str(source), "-o", str(to)]),
-        )
-        library.touchgate_launch.restype = ctypes.c_int
-        library.touchgate_launch.argtypes = (
-            ctypes.c_void_p,
-            ctypes.c_int,
-            ctypes.POINTER(ctypes.c_uint),
-            ctypes.POINTER(ctypes.c_uint),
-            ctypes.c_size_t,
-            ctypes.POINTER(ctypes.c_void_p),
-            ctypes.c_uint64,
-            ctypes.c_int,
-            ctypes.c_char_p,
-            ctypes.c_size_t,
-        )
-        library.touchgate_allocate.restype = ctypes.c_void_p
-        library.touchgate_allocate.argtypes = (ctypes.c_size_t,)
-        library.touchgate_release.restype = None
-        library.touchgate_release.argtypes = (ctypes.c_void_p,)
-        library.touchgate_check.restype = ctypes.c_int
-        library.touchgate_check.argtypes = (ctypes.c_char_p, ctypes.c_size_t)
-        return library
-
-    def module(self, text: str | None, like: Path, includes: Sequence[Path], defines: Mapping[str, str]) -> ctypes.CDLL:
-        """`text` None: the file `like` itself."""
-        flags = (*_COMMON, *_KERNEL, *self.extra)
-        preprocessed = self._preprocess(text, like, includes, defines)
-        key = self._key(flags, preprocessed)
-
-        def make(to: Path) -> None:
-            translation = dialect.translate(preprocessed)
-            with tempfile.TemporaryDirectory(prefix="touchgate-") as folder:
-                unit, item = Path(folder, "unit.ii"), Path(folder, "unit.o")
-                unit.write_text(translation.text, encoding="utf-8", errors="surrogateescape")
-                self._compile([*flags, "-x", "c++-cpp-output", "-c", str(unit), "-o", str(item)])
-                linking = [flag for flag in _SANITIZE if self.sanitize]
-                self._compile([*linking, "-pthread", "-shared", str(item), "-o", str(to)])
-
-        return self._library(f"{like.stem}-{key}", make)
-
-    def _preprocess(self, text: str | None, like: Path, includes: Sequence[Path], defines: Mapping[str, str]) -> str:
-        command = [*self.compiler.command, *_COMMON, *_KERNEL, *(_SANITIZE if self.sanitize else ()), "-E"]
-        command += [f"-I{HEADERS}", *(f"-I{folder}" for folder in includes)]
-        command += [f"-D{name}={value}" for name, value in defines.items()]
-        command += [] if self.sanitize else ["-DTOUCHGATE_CHECKS"]
-        command += ["-include", str(HEADERS / "touchgate_emulation.h"), "-x", "c++"]
-        if text is None:
-            command.append(str(like))
-        else:
-            quoted = str(like).replace("\\", "\\\\").replace('"', '\\"')
-            text = f'#line 1 "{quoted}"\n{text}'
-            command += ["-iquote", str(like.parent), "-"]
-        answer = self._run(command, text)
-        if answer.returncode != 0:
-            raise BuildFault(answer.stderr.strip())
-        return answer.stdout
-
-    def _compile(self, arguments: Sequence[str]) -> None:
-        answer = self._run([*self.compiler.command, *arguments], None)
-        if answer.returncode != 0:
-            raise BuildFault(answer.stderr.strip() or f"{self.compiler.command[0]} ended with {answer.returncode}")
-
-    def _run(self, command: Sequence[str], text: str | None) -> subprocess.CompletedProcess[str]:
-        # The sanitizer's library is meant for this process, not for the compiler.
-        environ = {k: v for k, v in os.environ.items() if k not in ("LD_PRELOAD", "DYLD_INSERT_LIBRARIES")}
-        try:
-            return subprocess.run(
-                command,
-                input=text if text is not None else "",
-                capture_output=True,
-                encoding="utf-8",
-                errors="surrogateescape",
-                check=False,
-                env={**environ, "LC_ALL": "C"},
-            )
-        except OSError as error:
-            raise Unavailable(f"{command[0]} does not start: {error}") from error
-
-    def _key(self, flags: Sequence[str], *texts: str | bytes) -> str:
-        return builds.digest([*self.compiler.command, self.compiler.version, *flags, "|", *texts])[:40]
-
-    def _library(self, name: str, make: Any) -> ctypes.CDLL:
-        """Load it from the cache, or build it."""
-        target = self.build_dir / f"{name}.so"
-        if builds.is_whole(target):
-            # A whole file that does not load was built for a system that is no more: it is built anew.
-            with suppress(OSError):
-                return ctypes.CDLL(str(target))
-        builds.publish(target, make)
-        return ctypes.CDLL(str(target))
+    return EmulatedDevice(Toolchain(build_dir, compiler, sanitize), seed)
 
 
 class EmulatedPointer:
@@ -393,7 +231,7 @@ class EmulatedDevice:
 
     name = "emulated"
 
-    def __init__(self, toolchain: _Toolchain, seed: int) -> None:
+    def __init__(self, toolchain: Toolchain, seed: int) -> None:
         self._toolchain = toolchain
         self.runtime = toolchain.runtime()
         self.seed = seed

@@ -921,5 +921,3 @@ EXPORT int touchgate_check(char* message, size_t capacity) {
 #endif
     return found;
 }
-
-EXPORT int touchgate_interface_version() { return TOUCHGATE_INTERFACE; }

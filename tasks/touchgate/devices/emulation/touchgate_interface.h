@@ -5,8 +5,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define TOUCHGATE_INTERFACE 1
-
 // A thread's stack is one aligned piece of this size; its Fiber lies at the upper end. So the running thread is found
 // from the stack pointer alone, without thread-local storage.
 #if defined(__SANITIZE_ADDRESS__)
@@ -117,7 +115,6 @@ struct Slot {
 };
 
 struct Module {
-    int interface_version;
     int kernel_count;
     const Kernel* kernels;
     const Api** api;                  // set by the runtime before the first launch
