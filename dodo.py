@@ -7,4 +7,3 @@ def task_lint() -> dict[str, object]:
         "actions": ["ruff check .", "ruff format --check .", "mypy"],
         "verbosity": 2,
     }
-

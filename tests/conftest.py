@@ -70,9 +70,7 @@ class Project:
 
     def git(self, *arguments: str) -> str:
         """Run git here; its output without the last newline."""
-        done = subprocess.run(
-            ["git", *arguments], cwd=self.root, env=self.environ, check=True, capture_output=True, text=True
-        )
+        done = subprocess.run(["git", *arguments], cwd=self.root, env=self.environ, check=True, capture_output=True, text=True)
         return done.stdout.rstrip("\n")
 
     def write(self, name: str, text: str) -> Path:

@@ -409,9 +409,7 @@ def compare_random_history(project, folder, seed):
     base, head = chance.sample(marks[-5:], 2)
     lines.append(f"reset refs/heads/base\nfrom :{base}\n\nreset refs/heads/head\nfrom :{head}\n\ndone\n")
     text = "".join(lines).encode()
-    subprocess.run(
-        ["git", "fast-import", "--quiet", "--force"], input=text, cwd=project.root, env=project.environ, check=True
-    )
+    subprocess.run(["git", "fast-import", "--quiet", "--force"], input=text, cwd=project.root, env=project.environ, check=True)
     whole = judge(project, base="base", head="head").change
     folder.mkdir(exist_ok=True)
     made = type(project)(folder / "clone", project.environ)
@@ -474,9 +472,7 @@ class TestEvents:
     def test_the_head_ref_with_the_whole_history(self, project, tmp_path, event, merge_ref):
         head, frozen = merge_ref
         made = clone(project, tmp_path / "made", "--branch=work")
-        environ = event(
-            "pull_request", pull(head, sha=frozen), at=made, GITHUB_REF="refs/pull/7/head", GITEA_ACTIONS="true"
-        )
+        environ = event("pull_request", pull(head, sha=frozen), at=made, GITHUB_REF="refs/pull/7/head", GITEA_ACTIONS="true")
         judged = judge(made, environ)
         assert touched(judged) == ["src/mine.txt"]
         assert judged.change.base_from == "origin/main, the target branch, for Gitea's pull_request event"

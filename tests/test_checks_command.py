@@ -30,9 +30,7 @@ class FakeContext:
     inherited_fds: tuple[int, ...] = ()
 
 
-def declare(
-    target: str, *, device: str = "any", kind: str = "command", **options: object
-) -> tuple[Lane, CheckDeclaration]:
+def declare(target: str, *, device: str = "any", kind: str = "command", **options: object) -> tuple[Lane, CheckDeclaration]:
     declaration = CheckDeclaration(kind, target, options, AT)
     wish = DeviceWish(device)
     lane = Lane("one", "", (), (), ("smoke", "full"), wish, 30.0, 60.0, ("MARKS",), (declaration,), AT)

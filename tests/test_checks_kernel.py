@@ -27,9 +27,7 @@ DOCUMENT = Path(__file__).parent.parent / "docs" / "kernels.md"
 
 def example(language: str) -> str:
     """The code block of a language in docs/kernels.md: there is one of each."""
-    (found,) = re.findall(
-        rf"^```{language}\n(.*?)^```$", DOCUMENT.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE
-    )
+    (found,) = re.findall(rf"^```{language}\n(.*?)^```$", DOCUMENT.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
     return found
 
 
@@ -192,9 +190,7 @@ def test_a_wrong_value_fails_with_all_evidence(here):
     head, mismatch, bound, counts, stopped = outcome.detail
     assert head == "n=31: aligned, seed 1, blocks of 256 threads, thread order 0"
     number, bits = r"-?[\d.]+", r"\(0x[0-9a-f]{8}\)"
-    assert re.fullmatch(
-        rf"y\[30\]: got {number} {bits}, expected {number} {bits}, \d+ ulp apart, bit for bit", mismatch
-    )
+    assert re.fullmatch(rf"y\[30\]: got {number} {bits}, expected {number} {bits}, \d+ ulp apart, bit for bit", mismatch)
     assert bound == "bound: one multiplication, rounded once"
     assert re.fullmatch(r"1 of 31 elements differ; worst error 0\.5 at \[30\], bound 0", counts)
     assert stopped == "stopped after 2 of 6 cases, 5 of 10 trials wrong"

@@ -79,9 +79,7 @@ def test_inputs_are_the_tests_and_what_configures_them(tmp_path):
     for name in ("tests/gpu/test_x.py", "tests/gpu/data.txt", "tests/test_y.py", "lib/z.txt"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).touch()
-    spec = spec_of(
-        "tests/gpu tests/test_y.py::test_a -k foo --tb short /abs/test_z.py tests/test_gone.py", inputs="lib"
-    )
+    spec = spec_of("tests/gpu tests/test_y.py::test_a -k foo --tb short /abs/test_z.py tests/test_gone.py", inputs="lib")
     inputs = KIND.inputs(spec, tmp_path, "host")
     assert inputs.files == (
         "tests/gpu/test_x.py",

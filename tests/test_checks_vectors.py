@@ -147,9 +147,7 @@ def test_a_kernel_that_errs_is_shown_with_both_values(tmp_path):
 def test_an_oracle_that_errs_is_held_against_the_manifest(tmp_path):
     place = tmp_path / "kernels" / "tiny.py"
     text = place.read_text(encoding="utf-8")
-    place.write_text(
-        text.replace('"stop" if end', '"halt" if end').replace("np.int16)", "np.int16) * 2"), encoding="utf-8"
-    )
+    place.write_text(text.replace('"stop" if end', '"halt" if end').replace("np.int16)", "np.int16) * 2"), encoding="utf-8")
     outcome = run(tmp_path)
     assert outcome.verdict is Verdict.FAILED
     assert outcome.reason.startswith("a: value 0: 8 by the oracle, 4 in the manifest; digest ")

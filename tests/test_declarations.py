@@ -157,9 +157,7 @@ def test_the_sample_of_a_mistake():
             paths: [kernels/gemm*.cu]
             checks: [kernel: kernels/gemm.py]
             timout: 3
-    """) == (
-        "tasks/k.yml:5:5: unknown key 'timout' in lane 'gemm'; did you mean 'timeout'?\n        timout: 3\n        ^"
-    )
+    """) == ("tasks/k.yml:5:5: unknown key 'timout' in lane 'gemm'; did you mean 'timeout'?\n        timout: 3\n        ^")
 
 
 def test_all_mistakes_of_all_files_at_once():
@@ -171,10 +169,7 @@ def test_all_mistakes_of_all_files_at_once():
     with pytest.raises(DeclarationError) as caught:
         read_lanes(sources, KINDS)
     assert [str(problem) for problem in caught.value.problems][:4] == [
-        (
-            "tasks/a.yml:2:15: pattern '/a': it begins with `/` and never matches; "
-            "paths are relative to the root: write `a`"
-        ),
+        ("tasks/a.yml:2:15: pattern '/a': it begins with `/` and never matches; paths are relative to the root: write `a`"),
         "tasks/a.yml:2:51: 'minutes' must be above 0 and at most 10080, not -1",
         "tasks/b.yml:2:3: lane 'a' is declared twice; the first is at tasks/a.yml:2:3",
         "tasks/b.yml:3:28: unknown kind of check 'comand' in lane 'b'; did you mean 'command'?",
@@ -351,9 +346,7 @@ def test_circles_are_named():
     def lanes(**needs: str) -> bytes:
         return (
             "lanes:\n"
-            + "".join(
-                f"  {name}: {{paths: [x], needs: [{needed}], checks: [command: x]}}\n" for name, needed in needs.items()
-            )
+            + "".join(f"  {name}: {{paths: [x], needs: [{needed}], checks: [command: x]}}\n" for name, needed in needs.items())
         ).encode()
 
     def circles(source: bytes) -> list[str]:

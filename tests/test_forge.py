@@ -94,9 +94,7 @@ class TestPullRequests:
         )
         assert forge.read(environ) == expected
 
-    @pytest.mark.parametrize(
-        ("kind", "merge_ref"), [("detached", False), ("merged_result", True), ("merge_train", False)]
-    )
+    @pytest.mark.parametrize(("kind", "merge_ref"), [("detached", False), ("merged_result", True), ("merge_train", False)])
     def test_gitlab_s_merged_results_are_merges_and_trains_are_not_trusted(self, kind, merge_ref):
         environ = gitlab(
             "merge_request_event",
@@ -156,9 +154,7 @@ class TestOthers:
         assert forge.read(github("merge_group", payload)) == expected
         assert forge.read(github("merge_group", REPOSITORY)).rule is Rule.OPEN
 
-    @pytest.mark.parametrize(
-        ("name", "key"), [("workflow_dispatch", "inputs"), ("repository_dispatch", "client_payload")]
-    )
+    @pytest.mark.parametrize(("name", "key"), [("workflow_dispatch", "inputs"), ("repository_dispatch", "client_payload")])
     def test_a_dispatch_with_a_sha_and_without(self, github, name, key):
         event = forge.read(github(name, {key: {"head_sha": f" {TWO.upper()} "}}))
         assert (event.rule, event.head, event.judge_head, event.reason) == (Rule.DISPATCH, TWO, True, "")
@@ -178,9 +174,7 @@ class TestOthers:
     def test_due_at_gitlab(self, name):
         assert forge.read(gitlab(name)).rule is Rule.DUE
 
-    @pytest.mark.parametrize(
-        "name", ["issue_comment", "workflow_run", "merge_groups", "deployment", "constructor", "Push"]
-    )
+    @pytest.mark.parametrize("name", ["issue_comment", "workflow_run", "merge_groups", "deployment", "constructor", "Push"])
     def test_unknown_events_are_open(self, github, name):
         event = forge.read(github(name, {}))
         assert event.rule is Rule.OPEN

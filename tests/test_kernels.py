@@ -75,11 +75,7 @@ def test_the_small_cases_pass_under_the_sanitizers(name, build_dir, tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "mutant"),
-    [
-        (name, mutant)
-        for name, mutant in MUTANTS
-        if mutant.name in ("one element too many", "row's end read as a whole pack")
-    ],
+    [(name, mutant) for name, mutant in MUTANTS if mutant.name in ("one element too many", "row's end read as a whole pack")],
     ids=str,
 )
 def test_the_sanitizers_catch_what_is_out_of_bounds(name, mutant, build_dir, tmp_path):

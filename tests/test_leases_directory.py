@@ -133,9 +133,7 @@ def test_a_home_on_the_network_is_passed_over(tmp_path, monkeypatch):
     (tmp_path / "home").mkdir()
     (tmp_path / "tmp").mkdir()
     monkeypatch.setattr(directories, "SHARED", ())
-    monkeypatch.setattr(
-        directories, "file_system", lambda path: "nfs4" if path.is_relative_to(tmp_path / "home") else "ext4"
-    )
+    monkeypatch.setattr(directories, "file_system", lambda path: "nfs4" if path.is_relative_to(tmp_path / "home") else "ext4")
     chosen = files.lease_directory({"HOME": str(tmp_path / "home"), "TMPDIR": str(tmp_path / "tmp")})
     assert chosen.path == tmp_path / "tmp" / f"touchgate-{os.getuid()}" / "leases"
     take(chosen).close()

@@ -715,9 +715,7 @@ def test_a_lock_file_that_another_user_kept_to_himself_is_named(shared):
     lock.chmod(0o600)
 
     def refused() -> None:
-        with pytest.raises(
-            LeaseRefused, match="belongs to root, mode 0600, and can't be opened by uid 50001; chmod 0660"
-        ):
+        with pytest.raises(LeaseRefused, match="belongs to root, mode 0600, and can't be opened by uid 50001; chmod 0660"):
             take(shared)
 
     assert as_user(50001, [54321], refused) == 0

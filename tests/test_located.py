@@ -217,10 +217,7 @@ def test_a_long_line_is_shown_around_its_place():
         ("", "nothing"),
     ]
     + [(text, "a number") for text in ("1", "-3", "1.5", "1e3", "0x1F", "010", "1_000", "12:30", ".inf", ".NaN", "1.")]
-    + [
-        (text, None)
-        for text in ("'on'", "y", '"1"', "v1", "1.2.3", "a", "one", "2026-11-30", "nano", "kernels/**", "1x")
-    ],
+    + [(text, None) for text in ("'on'", "y", '"1"', "v1", "1.2.3", "a", "one", "2026-11-30", "nano", "kernels/**", "1x")],
 )
 def test_what_yaml_takes_text_for(written, taken_for):
     root = read(f"a: {written}\n".encode(), "f.yml").root

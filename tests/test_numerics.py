@@ -46,9 +46,7 @@ def nearest_bfloat16(value: float) -> int:
 def test_every_bfloat16_widens_to_its_value():
     expected = np.array([bfloat16_value(int(bits)) for bits in ALL_BITS])
     np.testing.assert_array_equal(numerics.load(ALL_BITS, "bfloat16"), expected)
-    np.testing.assert_array_equal(
-        numerics.bfloat16_to_float32(ALL_BITS).view(np.uint32), ALL_BITS.astype(np.uint32) << 16
-    )
+    np.testing.assert_array_equal(numerics.bfloat16_to_float32(ALL_BITS).view(np.uint32), ALL_BITS.astype(np.uint32) << 16)
 
 
 def test_every_bfloat16_survives_the_round_trip():
@@ -69,9 +67,7 @@ def test_between_all_neighbours_the_nearer_one_wins_and_ties_go_to_even():
         np.testing.assert_array_equal(numerics.bfloat16_from_float64(sign * middle), even | mark)
         # Too close to the tie for float32 to tell: rounding by way of it would go wrong here.
         np.testing.assert_array_equal(numerics.bfloat16_from_float64(sign * np.nextafter(middle, 0)), low | mark)
-        np.testing.assert_array_equal(
-            numerics.bfloat16_from_float64(sign * np.nextafter(middle, np.inf)), low + 1 | mark
-        )
+        np.testing.assert_array_equal(numerics.bfloat16_from_float64(sign * np.nextafter(middle, np.inf)), low + 1 | mark)
 
 
 def test_two_roundings_differ_from_one():
@@ -112,9 +108,7 @@ def test_float16_is_rounded_once():
 
 
 def test_integers_are_stored_whole_or_not_at_all():
-    np.testing.assert_array_equal(
-        numerics.store(np.array([-(2.0**31), 7.0]), "int32"), np.array([-(2**31), 7], np.int32)
-    )
+    np.testing.assert_array_equal(numerics.store(np.array([-(2.0**31), 7.0]), "int32"), np.array([-(2**31), 7], np.int32))
     for bad in (2.0**31, 0.5, math.nan):
         with pytest.raises(ValueError, match="a value is not an int32"):
             numerics.store(np.array([bad]), "int32")

@@ -182,9 +182,7 @@ def test_a_workflow_that_holds_the_paths_declares_the_lane():
 
 def test_a_pattern_that_head_removed_or_main_gained_still_fires():
     head = lanes("lanes: {a: {paths: [x/**], checks: [command: x]}, b: {paths: [z], checks: [command: x]}}")
-    base = lanes(
-        "lanes: {a: {paths: [x/**, y/**], needs: [b], checks: [command: x]}, b: {paths: [z], checks: [command: x]}}"
-    )
+    base = lanes("lanes: {a: {paths: [x/**, y/**], needs: [b], checks: [command: x]}, b: {paths: [z], checks: [command: x]}}")
     assert decided("D y/1", head=head, base=base)[0] == (
         "a run smoke: y/1 (D) matches y/** at tasks/k.yml:1:27 of the base branch's tip"
     )
@@ -201,9 +199,7 @@ def test_a_negative_that_head_added_does_not_hide_a_path():
 
 def test_a_lane_that_only_the_base_declares():
     head = lanes("lanes: {a: {paths: [x], needs: [], checks: [command: x]}}")
-    base = lanes(
-        "lanes: {a: {paths: [x], needs: [old], checks: [command: x]}, old: {paths: [o/**], checks: [command: x]}}"
-    )
+    base = lanes("lanes: {a: {paths: [x], needs: [old], checks: [command: x]}, old: {paths: [o/**], checks: [command: x]}}")
     assert decided("q", head=head, base=base)[1] == "old skip smoke: only the base branch's tip declares it"
     assert decided("o/1", head=head, base=base) == [
         "a run smoke: needs old (tasks/k.yml:1:33): o/1 (M) matches o/** at tasks/k.yml:1:76 of the base branch's tip",

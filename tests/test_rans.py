@@ -292,8 +292,7 @@ def test_what_a_failure_says(truth, device):
     places = [next(n for n, line in enumerate(lines, 1) if f'"name": "{name}"' in line) for name in names]
     first = [int(few.decoded[i].values[0]) for i in range(3)]
     assert outcome.reason == (
-        f"coin-000001: symbols differ first at 0: {first[0]} by the oracle, {first[0] + 3} by the kernel "
-        "(and 2 more of 3)"
+        f"coin-000001: symbols differ first at 0: {first[0]} by the oracle, {first[0] + 3} by the kernel (and 2 more of 3)"
     )
     assert outcome.detail == tuple(
         line
@@ -387,9 +386,7 @@ def test_under_the_sanitizers(mutant, tmp_path):
         old, new = MUTANTS[mutant]
         kernel.write_text(kernel.read_text(encoding="utf-8").replace(old, new), encoding="utf-8")
     (tmp_path / "temporary").mkdir()
-    context = SimpleNamespace(
-        root=tmp_path, build_dir=tmp_path / "build", temporary=tmp_path / "temporary", inherited_fds=()
-    )
+    context = SimpleNamespace(root=tmp_path, build_dir=tmp_path / "build", temporary=tmp_path / "temporary", inherited_fds=())
     try:
         outcome = sanitized_vectors.run("vectors/rans", "kernels/rans/rans.cu", context)
     except Unavailable as missing:

@@ -128,9 +128,7 @@ def test_one_worker_says_the_name_first():
     terminal.note("something came up")
     terminal.finish(COMPILE)
     assert stream.getvalue().removeprefix(HEADER) == (
-        ".  gemm:compile           \n"
-        "note: something came up\n"
-        ".  gemm:compile           passed              1.42 s   3 cases\n"
+        ".  gemm:compile           \nnote: something came up\n.  gemm:compile           passed              1.42 s   3 cases\n"
     )
 
 
@@ -189,13 +187,9 @@ def test_no_lane_at_all():
 
 def test_open_and_due_are_loud():
     stream = Pipe()
-    unknown = replace(
-        INFO, base=None, merge_base=None, open_reason="no merge base: the clone is shallow; fetch-depth: 0"
-    )
+    unknown = replace(INFO, base=None, merge_base=None, open_reason="no merge base: the clone is shallow; fetch-depth: 0")
     Terminal(stream, {}).header(replace(unknown, lanes=(replace(GEMM, path=None, reason="everything runs"),)))
-    Terminal(stream, {}).header(
-        replace(INFO, due="on the default branch", lanes=(), base_from="", head_from="", proof="")
-    )
+    Terminal(stream, {}).header(replace(INFO, due="on the default branch", lanes=(), base_from="", head_from="", proof=""))
     assert (
         stream.getvalue()
         == """\
@@ -260,9 +254,7 @@ unmeasured: gemm:c: g++ is missing: apt install g++
 
 def test_long_detail_and_many_variables_are_cut():
     stream = Pipe()
-    long = replace(
-        FLOAT16, detail=("x",) * 100, withheld=tuple(f"V{number}" for number in range(40)), where="", log=None
-    )
+    long = replace(FLOAT16, detail=("x",) * 100, withheld=tuple(f"V{number}" for number in range(40)), where="", log=None)
     Terminal(stream, {}).summary(replace(INFO, checks=(long,), exit=1))
     text = stream.getvalue()
     assert text.count("   | x\n") == 40
@@ -456,9 +448,7 @@ def test_the_live_line_comes_and_goes():
 def test_a_resize_is_followed(monkeypatch):
     screen, sizes = Screen(), [100, 30]
     monkeypatch.setattr(screen, "fileno", lambda: 1, raising=False)
-    monkeypatch.setattr(
-        os, "get_terminal_size", lambda _: os.terminal_size((sizes.pop(0) if len(sizes) > 1 else 30, 24))
-    )
+    monkeypatch.setattr(os, "get_terminal_size", lambda _: os.terminal_size((sizes.pop(0) if len(sizes) > 1 else 30, 24)))
     terminal = Terminal(screen, {"NO_COLOR": "1"}, clock=lambda: 0.0)
     terminal.start("a" * 60)
     terminal.start("b" * 60)

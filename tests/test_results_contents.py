@@ -216,9 +216,7 @@ def test_a_folder_or_a_pipe_where_a_file_was_is_a_state(project):
     assert found["src/a.txt/inner"] == A
 
 
-@pytest.mark.parametrize(
-    "name", ["a b.txt", "é.txt", "caf\udce9.txt", 'q"\t.txt', "new\nline.txt", "-x.txt", "[a].txt"]
-)
+@pytest.mark.parametrize("name", ["a b.txt", "é.txt", "caf\udce9.txt", 'q"\t.txt', "new\nline.txt", "-x.txt", "[a].txt"])
 @folds
 def test_names_are_bytes(project, name):
     (project.root / "src" / name).write_bytes(b"b\n")
@@ -314,9 +312,7 @@ def test_a_submodule_counts_with_the_files_in_it(project, module):
 
 
 def test_marks_inside_a_submodule_are_not_believed_either(project, module):
-    subprocess.run(
-        ["git", "-C", str(module), "update-index", "--assume-unchanged", "m.txt"], check=True, env=project.environ
-    )
+    subprocess.run(["git", "-C", str(module), "update-index", "--assume-unchanged", "m.txt"], check=True, env=project.environ)
     (module / "m.txt").write_text("b\n")
     assert look(project, "ext/**") == {"ext/mod/m.txt": B}
 

@@ -150,9 +150,7 @@ def test_paths_that_are_no_text_can_be_in_a_key():
 
 
 def test_what_is_not_plain_data_is_named():
-    with pytest.raises(
-        TypeError, match=r"declaration\.options\.seed is a object, which can't be part of a result's key"
-    ):
+    with pytest.raises(TypeError, match=r"declaration\.options\.seed is a object, which can't be part of a result's key"):
         key(spec=replace(SPEC, options={"seed": object()}))
 
 

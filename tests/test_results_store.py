@@ -187,9 +187,7 @@ def test_a_full_disk_is_one_line_and_leaves_nothing_torn(store, log, monkeypatch
     monkeypatch.setattr(stores.os, "fsync", full)
     with pytest.raises(StoreFault) as caught:
         store.record(KEY, spec(), Outcome(Verdict.FAILED), log)
-    assert str(caught.value) == (
-        f"the result of gemv:kernel can't be kept in {store.directory}: No space left on device"
-    )
+    assert str(caught.value) == (f"the result of gemv:kernel can't be kept in {store.directory}: No space left on device")
     assert store.lookup(KEY.digest) == before
     assert sorted(path.name for path in record_file(store).parent.iterdir()) == sorted(
         [record_file(store).name, before.log.name]
@@ -420,9 +418,7 @@ def test_the_estimate_is_the_median_of_the_last_runs(store):
     assert ResultStore(store.directory, "/another").estimate("gemv:kernel") is None
 
 
-@pytest.mark.parametrize(
-    "content", [b"", b"{", b"[]", b'{"check": "gemv:kernel", "seconds": ["x"]}', b'{"seconds": 1}']
-)
+@pytest.mark.parametrize("content", [b"", b"{", b"[]", b'{"check": "gemv:kernel", "seconds": ["x"]}', b'{"seconds": 1}'])
 def test_a_broken_estimate_is_none(store, content):
     store.record(KEY, spec(), PASSED, None)
     (path,) = (store._own / "durations").iterdir()

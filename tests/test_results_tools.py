@@ -39,9 +39,7 @@ def test_programs_are_found_through_path_and_asked_once(tmp_path):
     count = tmp_path / "count"
     folder = tmp_path / "bin"
     program(folder, "g++", f'echo x >> {count}; echo "g++ (Own) 99.1"; echo more')
-    program(
-        folder, "nvcc", 'echo "nvcc: NVIDIA"; echo "Cuda compilation tools, release 13.0, V13.0.88"; echo "Build 1"'
-    )
+    program(folder, "nvcc", 'echo "nvcc: NVIDIA"; echo "Cuda compilation tools, release 13.0, V13.0.88"; echo "Build 1"')
     environ = {"PATH": f"{folder}:/usr/bin:/bin"}
     for _ in range(2):
         told = tools.versions(["g++", "nvcc"], environ)
@@ -50,7 +48,15 @@ def test_programs_are_found_through_path_and_asked_once(tmp_path):
     assert count.read_text() == "x\n"
 
 
-def test_what_is_missing_is_absent(tmp_path):
+def test_an_nvcc_outside_of_path_is_asked_where_it_is_taken_from(tmp_path):
+    (tmp_path / "cuda").mkdir()
+    program(tmp_path / "cuda" / "bin", "nvcc", 'echo "release 12.9, V12.9.1"; echo "Build 2"')
+    environ = {"PATH": "/nowhere", "CUDA_HOME": str(tmp_path / "cuda")}
+    assert tools.versions(["nvcc"], environ) == {"nvcc": "release 12.9, V12.9.1 Build 2"}
+
+
+def test_what_is_missing_is_absent(tmp_path, monkeypatch):
+    monkeypatch.setattr("touchgate.devices.nvcc.STANDARD_HOME", str(tmp_path))
     assert tools.versions(["g++", "nvcc", "git"], {"PATH": str(tmp_path)}) == {
         "g++": "absent",
         "nvcc": "absent",

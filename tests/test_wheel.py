@@ -73,18 +73,14 @@ def test_a_foreign_repository_with_three_lines_of_lane_and_two_of_settings(tmp_p
 
     def doit(*arguments: str) -> subprocess.CompletedProcess[str]:
         command = [str(installed / "python"), "-m", "doit", *arguments]
-        return subprocess.run(
-            command, cwd=foreign.root, env=foreign.environ, capture_output=True, text=True, check=False
-        )
+        return subprocess.run(command, cwd=foreign.root, env=foreign.environ, capture_output=True, text=True, check=False)
 
     begun = doit("lanes", "init")
     assert (begun.returncode, begun.stderr) == (0, "")
     assert (foreign.root / "tasks/lanes.yml").read_text() == (
         "lanes:\n  tests:\n    {about: the tests, paths: ['**'], checks: [{command: make test}]}\n"
     )
-    assert (foreign.root / "pyproject.toml").read_text() == (
-        '[tool.doit]\nloader = "touchgate"\nreporter = "touchgate"\n'
-    )
+    assert (foreign.root / "pyproject.toml").read_text() == ('[tool.doit]\nloader = "touchgate"\nreporter = "touchgate"\n')
     assert doit("lanes", "init").returncode == 3
     first, second = doit(), doit()
     assert (first.returncode, first.stderr, second.returncode, second.stderr) == (0, "", 0, "")

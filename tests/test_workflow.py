@@ -127,9 +127,7 @@ def test_patterns_that_never_match_are_told_but_do_not_stop():
 
 def test_which_list_decides():
     found = read(BOTH)
-    assert choose(found, "push").words == (
-        "w.yml, the list of push (that of pull_request_target and of merge_group differs)"
-    )
+    assert choose(found, "push").words == ("w.yml, the list of push (that of pull_request_target and of merge_group differs)")
     assert choose(found, None).lists is found.events["pull_request"]
     assert choose(found, "").lists is found.events["pull_request"]
     assert choose(found, "schedule") == (None, "w.yml has no path list for schedule: every path touches")

@@ -13,9 +13,7 @@ MUTANTS = (
     Mutant("copied input", "rmsnorm.cu", SCALED, "return value;", "mismatch"),
     Mutant("last element unwritten", "rmsnorm.cu", WRITTEN, WRITTEN.replace("< n", "< n - 1"), "unwritten"),
     Mutant("missing barrier", "../common/reduce.cuh", "    __syncthreads();\n", "", "mismatch"),
-    Mutant(
-        "grid one block short", "rmsnorm.py", '(case["rows"], 1, 1)', '(max(case["rows"] - 1, 1), 1, 1)', "unwritten"
-    ),
+    Mutant("grid one block short", "rmsnorm.py", '(case["rows"], 1, 1)', '(max(case["rows"] - 1, 1), 1, 1)', "unwritten"),
     Mutant(
         "accumulated in the storage type",
         "rmsnorm.cu",

@@ -47,9 +47,7 @@ def cases() -> Iterator[Case]:
         for rows, n in EMPTY_SHAPES:
             yield Case(f"{dtype} {rows}x{n}", dtype, {"rows": rows, "n": n, "values": "random", "eps": 1e-6})
         for rows, n in GPU_SHAPES:
-            yield Case(
-                f"{dtype} {rows}x{n}", dtype, {"rows": rows, "n": n, "values": "random", "eps": 1e-6}, places=("gpu",)
-            )
+            yield Case(f"{dtype} {rows}x{n}", dtype, {"rows": rows, "n": n, "values": "random", "eps": 1e-6}, places=("gpu",))
 
 
 def arrays(case: Case, random: np.random.Generator) -> Iterator[Array]:

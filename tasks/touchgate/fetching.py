@@ -39,9 +39,7 @@ def fetch_base(root: Path, base: str | None, tell: Callable[[str], None], remote
     with _opened(root) as repo:
         if remote not in [known.name for known in repo.remotes]:
             raise FetchFault(f"there is no remote named {remote} to fetch from; add it: git remote add {remote} URL")
-        name = (
-            (base or "").removeprefix("refs/heads/").removeprefix(f"refs/remotes/{remote}/").removeprefix(f"{remote}/")
-        )
+        name = (base or "").removeprefix("refs/heads/").removeprefix(f"refs/remotes/{remote}/").removeprefix(f"{remote}/")
         try:
             branch = name or _default_branch(repo, remote)
             wanted = branch if FULL_ID.fullmatch(branch) else f"+refs/heads/{branch}:refs/remotes/{remote}/{branch}"
@@ -49,9 +47,7 @@ def fetch_base(root: Path, base: str | None, tell: Callable[[str], None], remote
             options: dict[str, Any] = {"unshallow": True} if _is_shallow(repo) else {}
             repo.remote(remote).fetch(_checked(wanted), progress=_Tenths(tell).reporter(), no_tags=True, **options)
         except _git_error() as error:
-            raise FetchFault(
-                f"fetching {name or 'the default branch'} from {remote} failed: {_last_line(error)}"
-            ) from error
+            raise FetchFault(f"fetching {name or 'the default branch'} from {remote} failed: {_last_line(error)}") from error
 
 
 def submodules(root: Path) -> list[Submodule]:

@@ -235,9 +235,7 @@ Found = tuple[str, str]
 """The name of a vector ("" for what is about the whole), and what is wrong."""
 
 
-def lint(
-    root: Path, folder: Path, data: Mapping[str, Any], extra: Mapping[str, bytes] | None = None
-) -> Iterator[Found]:
+def lint(root: Path, folder: Path, data: Mapping[str, Any], extra: Mapping[str, bytes] | None = None) -> Iterator[Found]:
     """What is wrong with a manifest's data. extra: files that are about to be added."""
     shapes = list(wrong_shapes(data))
     yield from shapes
@@ -260,12 +258,7 @@ def wrong_shapes(data: Mapping[str, Any]) -> Iterator[Found]:
         yield "", f"unknown key {key!r}"
     for item in _list(data, "files"):
         known = isinstance(item, dict) and item.keys() == {"path", "bytes", "sha256"}
-        if (
-            not known
-            or not isinstance(item["path"], str)
-            or not _is_count(item["bytes"])
-            or not _is_sha(item["sha256"])
-        ):
+        if not known or not isinstance(item["path"], str) or not _is_count(item["bytes"]) or not _is_sha(item["sha256"]):
             yield "", f"a file is not described by path, bytes and sha256: {json.dumps(item)[:100]}"
     for item in _list(data, "vectors"):
         if isinstance(item, dict) and isinstance(item.get("name"), str):

@@ -40,9 +40,9 @@ def main() -> None:
         environ.pop("TOUCHGATE_RESULTS_DIR", None)
         print("first run, everything measured:", flush=True)
         print(f"  {timed(DOIT, clone, environ) / 1000:.1f} s")
-        runs = [
-            (timed(DOIT, clone, environ), timed([*DOIT, "list"], empty, environ)) for _ in range(pairs + 1)
-        ][1:]  # the first pair warms the page cache
+        runs = [(timed(DOIT, clone, environ), timed([*DOIT, "list"], empty, environ)) for _ in range(pairs + 1)][
+            1:
+        ]  # the first pair warms the page cache
     second, listed = ([run[which] for run in runs] for which in (0, 1))
     ratios = sorted(ours / theirs for ours, theirs in runs)
     print(f"doit, everything reused:        {statistics.median(second):6.0f} ms [{min(second):.0f}-{max(second):.0f}]")

@@ -97,9 +97,7 @@ def load_decoder(path: Path) -> Decoder:
     found = getattr(load_file(path), "DECODER", None)
     if not isinstance(found, Decoder):
         what = "defines no DECODER" if found is None else f"defines DECODER as {type(found).__name__}"
-        raise VectorFault(
-            f"{path.name} {what}; wanted is DECODER = Decoder(...), with Decoder from touchgate.checks.decoders"
-        )
+        raise VectorFault(f"{path.name} {what}; wanted is DECODER = Decoder(...), with Decoder from touchgate.checks.decoders")
     if len(set(found.shapes)) < 2:  # noqa: PLR2004  two of them are compared
         raise VectorFault(f"{path.name}: shapes = {found.shapes}: wanted are at least two different launch shapes")
     return found

@@ -71,9 +71,7 @@ def _outcome(tally: Tally, planned: int, device: str) -> Outcome:
     if others:
         detail.append(f"also wrong: {', '.join(others)}")
     if tally.cases < planned:
-        detail.append(
-            f"stopped after {tally.cases} of {planned} cases, {len(tally.faults)} of {tally.trials} trials wrong"
-        )
+        detail.append(f"stopped after {tally.cases} of {planned} cases, {len(tally.faults)} of {tally.trials} trials wrong")
     return Outcome(Verdict.FAILED, reason=f"{first.case}: {first.lines[1]}", detail=tuple(detail), **common)
 
 

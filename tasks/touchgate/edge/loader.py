@@ -57,7 +57,7 @@ class TouchgateLoader(DodoTaskLoader):  # type: ignore[misc]  # doit has no type
                 module = get_module("dodo.py") if Path("dodo.py").is_file() else None
         except InvalidDodoFile:
             raise
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001  the repository's own code: whatever it raises is named with its line
             frame = traceback.extract_tb(error.__traceback__)[-1]
             what = f"{type(error).__name__}: {error}"
             raise InvalidDodoFile(f"{dodo or 'dodo.py'} can't be loaded: {frame.filename}:{frame.lineno}: {what}") from None

@@ -108,16 +108,12 @@ def expand(lane: Lane, root: Path) -> tuple[CheckSpec, ...]:
     return tuple(specs)
 
 
-def wanted(
-    lane: Lane, specs: Sequence[CheckSpec], suite: str, names: Sequence[str]
-) -> tuple[CheckSpec, ...]:
+def wanted(lane: Lane, specs: Sequence[CheckSpec], suite: str, names: Sequence[str]) -> tuple[CheckSpec, ...]:
     """The lane's checks that this run is about: those of the suite, or those named, in declaration order."""
     named = [name for name in names if name.partition(":")[2] and _matches(name.partition(":")[0], lane.name)]
     whole = not names or any(_matches(name, lane.name) for name in names)
     return tuple(
-        spec
-        for spec in specs
-        if (whole and runs_in(suite, spec.suites)) or any(_matches(name, spec.name) for name in named)
+        spec for spec in specs if (whole and runs_in(suite, spec.suites)) or any(_matches(name, spec.name) for name in named)
     )
 
 
@@ -192,9 +188,7 @@ def _configured(spec: CheckSpec, options: RunOptions) -> CheckSpec:
 class Keyring:
     """Makes the keys of checks from what is on disk now; asked again after a check, it tells whether an input changed."""
 
-    def __init__(
-        self, repo: Repository, lanes: Mapping[str, Lane], environ: Mapping[str, str], choice: DeviceChoice
-    ) -> None:
+    def __init__(self, repo: Repository, lanes: Mapping[str, Lane], environ: Mapping[str, str], choice: DeviceChoice) -> None:
         self._repo = repo
         self._lanes = lanes
         self._environ = environ

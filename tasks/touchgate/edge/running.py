@@ -230,5 +230,3 @@ def _check_report(session: Session, done: Finished) -> model.CheckReport:
         cases=outcome.cases,
         facts=outcome.facts,
     )
-
-

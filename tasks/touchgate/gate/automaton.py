@@ -56,9 +56,7 @@ class _Masks:
         masks = {characters: _mask(numbers, size) for characters, numbers in places.items()}
         self.always = masks.pop(ANY, 0)
         self.other = masks.pop(NOT_SLASH, 0) | self.always
-        self.of = {
-            character: mask | (self.always if character == "/" else self.other) for character, mask in masks.items()
-        }
+        self.of = {character: mask | (self.always if character == "/" else self.other) for character, mask in masks.items()}
         self.of.setdefault("/", self.always)
 
 

@@ -160,9 +160,7 @@ def _branch_name(event: Event | None, default: _Default | None) -> str:
     return default.name if default else "the default branch"
 
 
-def _head(
-    repo: Repository, at: Commit | None, asked: tuple[str, str] | None, event: Event | None, *, worktree: bool
-) -> _Side:
+def _head(repo: Repository, at: Commit | None, asked: tuple[str, str] | None, event: Event | None, *, worktree: bool) -> _Side:
     if asked:
         return _find(repo, *asked)
     if at is None:
@@ -265,9 +263,7 @@ def _touched(repo: Repository, merge_bases: Iterable[str], head: _Side) -> tuple
     if head.commit is None:
         raise _Untold(head.fault)
     lists = [
-        with_nested(repo, repo.diff(merge_base, head.commit.id))
-        for merge_base in merge_bases
-        if merge_base != head.commit.id
+        with_nested(repo, repo.diff(merge_base, head.commit.id)) for merge_base in merge_bases if merge_base != head.commit.id
     ]
     if head.worktree:
         lists.append(with_nested(repo, repo.uncommitted(), worktree=True))

@@ -53,9 +53,7 @@ class CheckReader:
         """One check; None, and a problem, where it is none."""
         if not isinstance(node, Mapping_) or not node.entries:
             found = "nothing" if isinstance(node, Mapping_) else located.kind_of(node)
-            self.problem(
-                node.at, f"a check of lane '{lane}' must be a mapping such as `command: make test`, not {found}"
-            )
+            self.problem(node.at, f"a check of lane '{lane}' must be a mapping such as `command: make test`, not {found}")
             return None
         kind = self.kind(lane, node)
         if kind is None:
@@ -94,16 +92,12 @@ class CheckReader:
             return known[0]
         if known:
             at = node.keys[known[1]].at
-            self.problem(
-                at, f"a check of lane '{lane}' has two kinds, '{known[0]}' and '{known[1]}'", "write two checks"
-            )
+            self.problem(at, f"a check of lane '{lane}' has two kinds, '{known[0]}' and '{known[1]}'", "write two checks")
         elif keys and self.kinds is not None:
             hint = did_you_mean(keys[0], self.kinds) or f"kinds are {words(sorted(self.kinds))}"
             self.problem(node.keys[keys[0]].at, f"unknown kind of check '{keys[0]}' in lane '{lane}'", hint)
         else:
-            self.problem(
-                node.at, f"a check of lane '{lane}' has no kind", f"kinds are {words(self.kinds or OWN_KINDS)}"
-            )
+            self.problem(node.at, f"a check of lane '{lane}' has no kind", f"kinds are {words(self.kinds or OWN_KINDS)}")
         return None
 
 

@@ -298,9 +298,7 @@ def _parser() -> argparse.ArgumentParser:
         allow_abbrev=False,
     )
     parser.add_argument("words", nargs="*", metavar="WORKFLOW BASE HEAD", help="a workflow's file, and two revisions")
-    parser.add_argument(
-        "--lane", action="append", default=[], metavar="NAME", help="ask about this lane only (repeatable)"
-    )
+    parser.add_argument("--lane", action="append", default=[], metavar="NAME", help="ask about this lane only (repeatable)")
     parser.add_argument("--suite", choices=SUITES, help="default: $TOUCHGATE_SUITE, else smoke")
     parser.add_argument("--json", action="store_true", help="print the whole decision as JSON")
     return parser

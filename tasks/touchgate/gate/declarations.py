@@ -87,9 +87,7 @@ class _Reader:
         root = document.root
         if root is None:
             if not document.problems:
-                self.problem(
-                    At(file, 1, 1), "the file declares nothing", "write `lanes:` with a lane, or remove the file"
-                )
+                self.problem(At(file, 1, 1), "the file declares nothing", "write `lanes:` with a lane, or remove the file")
             return
         if not isinstance(root, Mapping_):
             self.problem(root.at, f"a lane file is a mapping with the key 'lanes', not {located.kind_of(root)}")
@@ -208,9 +206,7 @@ class _Reader:
             if suite in SUITES:
                 chosen.append(suite)
             else:
-                self.problem(
-                    at, f"unknown suite '{suite}'", did_you_mean(suite, SUITES) or f"suites are {words(SUITES)}"
-                )
+                self.problem(at, f"unknown suite '{suite}'", did_you_mean(suite, SUITES) or f"suites are {words(SUITES)}")
         return tuple(suite for suite in SUITES if suite in chosen)
 
     def device(self, node: Node) -> DeviceWish:

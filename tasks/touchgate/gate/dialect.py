@@ -197,9 +197,7 @@ def _folder_faults(body: str) -> list[str]:
     """Why no path has folders like these: paths are relative to the root, with single slashes, and name files."""
     found = []
     if body.startswith("/"):
-        found.append(
-            f"it begins with `/` and never matches; paths are relative to the root: write `{body.lstrip('/')}`"
-        )
+        found.append(f"it begins with `/` and never matches; paths are relative to the root: write `{body.lstrip('/')}`")
     elif body.startswith("./"):
         found.append(f"it begins with `./` and never matches; write `{body[2:]}`")
     elif "//" in body:

@@ -48,9 +48,7 @@ class EventRule:
 
 _ACTIONS = "GitHub, Forgejo, Gitea"
 _GITLAB = "GitLab"
-_TARGET = (
-    "from the merge base with the target branch; the merge commit's own first parent where the merge ref is checked out"
-)
+_TARGET = "from the merge base with the target branch; the merge commit's own first parent where the merge ref is checked out"
 _BY_HAND = "a person asked for it, not a change"
 
 EVENTS = (
@@ -81,9 +79,7 @@ EVENTS = (
     EventRule(_ACTIONS, "repository_dispatch", Rule.DISPATCH, _BY_HAND),
     EventRule(_ACTIONS, "release", Rule.DUE, "a release is a whole, not a change"),
     EventRule(_ACTIONS, "issue_comment", Rule.OPEN, "a comment names no commit"),
-    EventRule(
-        _ACTIONS, "workflow_run", Rule.OPEN, "the default branch is checked out, whatever the first workflow tested"
-    ),
+    EventRule(_ACTIONS, "workflow_run", Rule.OPEN, "the default branch is checked out, whatever the first workflow tested"),
     EventRule(_GITLAB, "merge_request_event", Rule.PULL_REQUEST, _TARGET),
     EventRule(
         _GITLAB,

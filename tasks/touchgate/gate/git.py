@@ -152,9 +152,7 @@ class Repository:
     def __enter__(self) -> Repository:  # noqa: PYI034 (typing.Self is not in Python 3.10)
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self.close()
 
     def __del__(self) -> None:
@@ -355,9 +353,7 @@ class Repository:
 
     def _is_plain_file(self, entry: IndexEntry) -> bool:
         file = self.root / entry.path
-        return (
-            entry.mode not in (SYMLINK, GITLINK) and "\n" not in entry.path and file.is_file() and not file.is_symlink()
-        )
+        return entry.mode not in (SYMLINK, GITLINK) and "\n" not in entry.path and file.is_file() and not file.is_symlink()
 
     # ---- running git
 

@@ -56,9 +56,7 @@ class DeclarationError(Exception):
     def __str__(self) -> str:
         lines = {file: split_lines(text_of(content)) for file, content in self.sources.items()}
         return "\n".join(
-            text
-            for problem in self.problems
-            for text in (str(problem), *excerpt(lines.get(problem.at.file, []), problem.at))
+            text for problem in self.problems for text in (str(problem), *excerpt(lines.get(problem.at.file, []), problem.at))
         )
 
 
@@ -221,9 +219,7 @@ class _Composer:
             parent.items.append(node)
         elif opened.key is None:
             if not isinstance(node, Scalar):
-                self.refuse(
-                    alias_at or node.at, "a key must be text, not a list or mapping", "quote it if text is meant"
-                )
+                self.refuse(alias_at or node.at, "a key must be text, not a list or mapping", "quote it if text is meant")
             opened.key = Scalar(alias_at, node.text, node.plain) if alias_at else node
         else:
             key, opened.key = opened.key, None

@@ -46,7 +46,7 @@ class _Seen:
         return f"{path} ({self.statuses[path]})"
 
 
-def plan(  # noqa: PLR0917
+def plan(
     head: Mapping[str, Lane],
     base: Mapping[str, Lane] | None,
     change: Change,
@@ -85,9 +85,7 @@ def plan(  # noqa: PLR0917
 # the ways to decide
 
 
-def _named(
-    head: Mapping[str, Lane], base: Mapping[str, Lane], suite: str, names: Sequence[str]
-) -> tuple[LaneDecision, ...]:
+def _named(head: Mapping[str, Lane], base: Mapping[str, Lane], suite: str, names: Sequence[str]) -> tuple[LaneDecision, ...]:
     asked = {name.partition(":")[0] for name in names}
     for name in sorted(asked):
         if name not in head:
@@ -125,9 +123,7 @@ def _gone(lane: Lane, fired: _Touch | None, suite: str) -> LaneDecision:
     return LaneDecision(lane.name, Decision.SKIP, reason, suite, fired.path, fired.pattern)
 
 
-def _decide_by_touch(
-    head: Mapping[str, Lane], base: Mapping[str, Lane], change: Change, suite: str
-) -> list[LaneDecision]:
+def _decide_by_touch(head: Mapping[str, Lane], base: Mapping[str, Lane], change: Change, suite: str) -> list[LaneDecision]:
     seen = _Seen.of(change)
     direct = _touches(head, base, seen)
     whole, lite = _spread(direct.touches, _needs(head, base))
@@ -157,10 +153,7 @@ def _untouched(
     if taken_back:
         path, index, by = taken_back
         pattern, against = lane.paths[index], lane.paths[by]
-        reason += (
-            f"; {seen.shown(path)} matches {pattern.text} ({pattern.at})"
-            f" but {against.text} ({against.at}) takes it back"
-        )
+        reason += f"; {seen.shown(path)} matches {pattern.text} ({pattern.at}) but {against.text} ({against.at}) takes it back"
         return LaneDecision(lane.name, Decision.SKIP, reason, suite, path, against)
     near = nearest_of(_list(lane), ordered)
     if near is None:

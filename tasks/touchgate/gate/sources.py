@@ -46,9 +46,7 @@ def read(repo: Repository, judged: Judged) -> Sources:
     """The lane files of both sides. Raises DeclarationError for what is refused in head."""
     found = _of_worktree(repo.root) if _is_worktree(judged) else _of_commit(repo, str(judged.change.head))
     refused = [
-        Problem(At(path, 1, 1), f"{path} is {content.why}")
-        for path, content in found.items()
-        if isinstance(content, _Refused)
+        Problem(At(path, 1, 1), f"{path} is {content.why}") for path, content in found.items() if isinstance(content, _Refused)
     ]
     if refused:
         raise DeclarationError(refused)
@@ -122,9 +120,7 @@ def _of_commit(repo: Repository, commit: str) -> dict[str, bytes | _Refused]:
     entries = repo.folder(commit, FOLDER)
     if entries is None:
         return {FOLDER: _Refused("not a folder")} if FOLDER in (repo.folder(commit, "") or {}) else {}
-    chosen = {
-        name: entry for name, entry in sorted(entries.items()) if _is_lane_file(name) and not _is_folder(entry.mode)
-    }
+    chosen = {name: entry for name, entry in sorted(entries.items()) if _is_lane_file(name) and not _is_folder(entry.mode)}
     contents = repo.blobs([entry.id for entry in chosen.values()], LARGEST)
     found: dict[str, bytes | _Refused] = {}
     for (name, entry), content in zip(chosen.items(), contents, strict=True):

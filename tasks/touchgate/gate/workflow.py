@@ -92,9 +92,7 @@ def read_paths(text: bytes, file: str) -> WorkflowPaths:
                 else:
                     others.append(event)
         else:
-            reader.problems.append(
-                Problem(root.at if root else At(file, 1, 1), "a workflow is a mapping with the key 'on'")
-            )
+            reader.problems.append(Problem(root.at if root else At(file, 1, 1), "a workflow is a mapping with the key 'on'"))
     if reader.problems:
         raise DeclarationError(reader.problems, {file: text})
     return WorkflowPaths(file, events, tuple(others), tuple(reader.faults))
@@ -175,9 +173,7 @@ class _Reader:
             kind.append(Problem(pattern.at, f"pattern '{pattern.text}': {fault}"))
         if key == "paths-ignore":
             self.faults += [
-                Problem(
-                    pattern.at, f"pattern '{pattern.text}': `!` has no settled meaning in 'paths-ignore'", "use 'paths'"
-                )
+                Problem(pattern.at, f"pattern '{pattern.text}': `!` has no settled meaning in 'paths-ignore'", "use 'paths'")
                 for pattern in found
                 if pattern.text.startswith("!")
             ]

@@ -25,7 +25,7 @@ CANNOT_EXCLUDE = re.compile(
 """File systems where an flock may hang, fail, reach one machine or one container only, or silently exclude nobody."""
 
 
-class LeaseRefused(Exception):  # noqa: N818 - a refusal, named as the reader meets it
+class LeaseRefused(Exception):
     """The lease can't be asked for here: what is wrong and what to do."""
 
 

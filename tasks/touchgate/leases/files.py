@@ -54,7 +54,7 @@ SOON = (0.02, 0.05, 0.1, 0.2)
 """Seconds to the next looks after a wake-up, for a host so busy that the one who closes is not done by then."""
 
 
-class LeaseTimeout(Exception):  # noqa: N818 - an outcome of waiting, named as the reader meets it
+class LeaseTimeout(Exception):
     """Not granted in time. `holder`: who had it last."""
 
     def __init__(self, holder: Holder, waited: float) -> None:
@@ -62,7 +62,7 @@ class LeaseTimeout(Exception):  # noqa: N818 - an outcome of waiting, named as t
         self.holder = holder
 
 
-class LeaseCancelled(Exception):  # noqa: N818 - an outcome of waiting, named as the reader meets it
+class LeaseCancelled(Exception):
     """The caller's `cancelled` said so while the lease was waited for."""
 
 
@@ -113,9 +113,7 @@ class Held:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None) -> None:
         self.close()
 
 
@@ -172,9 +170,7 @@ def acquire(
 class _Wait:
     """What a waiter was asked for and has said so far."""
 
-    def __init__(
-        self, timeout: float | None, on_wait: Callable[[Holder], None], cancelled: Callable[[], bool] | None
-    ) -> None:
+    def __init__(self, timeout: float | None, on_wait: Callable[[Holder], None], cancelled: Callable[[], bool] | None) -> None:
         self._timeout = timeout
         self._on_wait = on_wait
         self._cancelled = cancelled

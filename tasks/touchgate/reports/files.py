@@ -28,8 +28,7 @@ def write(report: RunReport, directory: Path) -> list[Path]:
 
     directory.mkdir(parents=True, exist_ok=True)
     texts = {
-        "result.json": json.dumps(result_json(report), ensure_ascii=False, indent=1, sort_keys=True, allow_nan=False)
-        + "\n",
+        "result.json": json.dumps(result_json(report), ensure_ascii=False, indent=1, sort_keys=True, allow_nan=False) + "\n",
         "summary.md": summary(report),
     }
     contents = {name: text.encode("utf-8") for name, text in texts.items()}

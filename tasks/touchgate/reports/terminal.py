@@ -155,9 +155,7 @@ class Terminal:
                 if check.broken:
                     lines += ["", *self._failure(check, report)]
             rest = self._unmeasured(report) + self._missed(report)
-            rest += [
-                self._paint(f"note: {printable(note)}", "yellow") for note in report.notes if note not in self._said
-            ]
+            rest += [self._paint(f"note: {printable(note)}", "yellow") for note in report.notes if note not in self._said]
             if lines or (rest and report.checks):
                 lines.append("")
             style = "green" if report.exit == 0 else "red"

@@ -24,7 +24,7 @@ ABSENT = "absent"
 _PIECE = 1 << 20
 
 
-class ContentsFault(Exception):  # noqa: N818 - named as the reader meets it
+class ContentsFault(Exception):
     """A file's content can't be told: what, where and what to do, one line."""
 
 
@@ -183,9 +183,7 @@ class _Hasher:
         except (FileNotFoundError, NotADirectoryError):
             return ABSENT
         except OSError as fault:
-            raise ContentsFault(
-                f"{path} can't be read: {fault.strerror}; it gates a lane or is a check's input"
-            ) from fault
+            raise ContentsFault(f"{path} can't be read: {fault.strerror}; it gates a lane or is a check's input") from fault
         return f"special:{stat.S_IFMT(seen.st_mode):o}"
 
     def _file(self, file: Path, path: str) -> str:

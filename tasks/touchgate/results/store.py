@@ -39,7 +39,7 @@ POLL = 0.1
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 
 
-class StoreFault(Exception):  # noqa: N818 - named as the reader meets it
+class StoreFault(Exception):
     """A result can't be kept: what and where, one line. The check's outcome is not touched by it."""
 
 

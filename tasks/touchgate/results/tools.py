@@ -35,14 +35,18 @@ def versions(names: Iterable[str], environ: Mapping[str, str] = os.environ) -> d
 
     Programs are asked at the same time, each at most once a process.
     """
+    from touchgate.devices import nvcc  # noqa: PLC0415  the very program that compiles, wherever it was found
+
     wanted = sorted(set(names))
-    search, compiler = environ.get("PATH", os.defpath), environ.get("CXX", "").strip()
+    search = environ.get("PATH", os.defpath)
+    found = nvcc.find(environ) if "nvcc" in wanted else None
+    which = {"g++": environ.get("CXX", "").strip(), "nvcc": str(found or "nvcc")}
     asking = {name: _ASK[name] for name in wanted}
     programs = [name for name in wanted if name in _PROGRAMS]
     if len(programs) > 1:
         with ThreadPoolExecutor(len(programs)) as pool:
-            list(pool.map(lambda name: asking[name](search, compiler), programs))
-    return {name: ask(search, compiler) for name, ask in asking.items()}
+            list(pool.map(lambda name: asking[name](search, which.get(name, "")), programs))
+    return {name: ask(search, which.get(name, "")) for name, ask in asking.items()}
 
 
 def _python(_search: str, _compiler: str) -> str:
@@ -82,9 +86,9 @@ def _gxx(search: str, compiler: str) -> str:
 
 
 @cache
-def _nvcc(search: str, _compiler: str = "") -> str:
+def _nvcc(search: str, program: str) -> str:
     # The first line names the program; the release and the build stand in the last ones.
-    told = _output(["nvcc", "--version"], search)
+    told = _output([program, "--version"], search)
     return told if told == ABSENT else " ".join(told.split("\n")[-2:]).strip()
 
 
@@ -109,7 +113,7 @@ _ASK: dict[str, Callable[[str, str], str]] = {
     "pycuda": _package("pycuda"),
     "pytest": _package("pytest"),
     "g++": _gxx,
-    "nvcc": lambda search, _compiler: _nvcc(search),
+    "nvcc": _nvcc,
     "git": lambda search, _compiler: _git(search),
     "sh": lambda search, _compiler: _sh(search),
 }

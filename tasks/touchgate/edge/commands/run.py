@@ -80,7 +80,7 @@ class Run(DoitRun):  # type: ignore[misc]  # doit has no types
         except (InvalidCommand, InvalidDodoFile, InvalidTask):
             # doit says these in one line.
             raise
-        except Exception as error:  # noqa: BLE001  the boundary to the person
+        except Exception as error:
             if self.pdb:
                 raise
             from touchgate.edge.faults import internal  # noqa: PLC0415
@@ -155,5 +155,3 @@ def _signals(run: Run) -> Iterator[None]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-
-

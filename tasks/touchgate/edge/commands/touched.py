@@ -34,9 +34,7 @@ class Touched(RepositoryCommand):
             raise UsageFault(f"`doit touched` takes no names, and got '{names[0]}'")
         if options["fetch"]:
             fetch_base(repo, options["base"] or None)
-        judged = change_of.resolve(
-            repo, base=options["base"] or None, head=options["head"] or None, environ=os.environ
-        )
+        judged = change_of.resolve(repo, base=options["base"] or None, head=options["head"] or None, environ=os.environ)
         if options["as_json"]:
             print_json(as_json(judged))
         else:
