@@ -116,7 +116,9 @@ class Upstream:
         self._so = {}
         with zipfile.ZipFile(wheel) as archive:
             for name in ("ans", "_CXX"):
-                member = next(m for m in archive.namelist() if m.startswith(f"compressai/{name}.") and m.endswith(".so"))
+                member = next(
+                    m for m in archive.namelist() if m.startswith(f"compressai/{name}.") and m.endswith(".so")
+                )
                 self._so[name] = archive.extract(member, folder)
 
     def quantise(self, pmfs: Sequence[Sequence[float]]) -> list[list[int]]:
@@ -412,13 +414,17 @@ def by_hand(upstream: Upstream, tables: dict[str, list[Row]]) -> Iterator[NewVec
     # CompressAI's decoder holds the raw value in a signed integer, so it is not asked about the 32nd bit.
     about = "raw values of 32 bits"
     yield mine("hand-32-bits", "edges", [-(1 << 31), (1 << 31) - 1, 1 << 30, -(1 << 30) - 1], about, asked=False)
-    yield mine("hand-last-int32", "edges", [(1 << 31) - i for i in (1, 2, 3, 4, 500)], "symbols up to the last int32", row=1)
+    yield mine(
+        "hand-last-int32", "edges", [(1 << 31) - i for i in (1, 2, 3, 4, 500)], "symbols up to the last int32", row=1
+    )
     yield mine("hand-long-escape", "skewed", [100, -100, 2], "escapes with leading zero nibbles", nibbles=6)
 
     base = Draw([0, 1, 2, 0, 900, -7, 0, 1, -3, 20], [0] * 10, {"row": 0})
     stream = encode(base.symbols, tables["skewed"], base.indexes)
 
-    def refused(status: str, name: str, data: bytes, about: str, draw: Draw = base, *, table: str = "skewed") -> NewVector:
+    def refused(
+        status: str, name: str, data: bytes, about: str, draw: Draw = base, *, table: str = "skewed"
+    ) -> NewVector:
         return vector(f"refused-{name}", table, draw, data, status=status, about=about)
 
     yield refused("truncated", "cut", stream[:-4], "its last word is missing")
@@ -432,7 +438,9 @@ def by_hand(upstream: Upstream, tables: dict[str, list[Row]]) -> Iterator[NewVec
     yield refused("bad_initial_state", "high", struct.pack("<2I", 0, LOW), "a state of 2^63")
     yield refused("bad_initial_state", "zeros", bytes(8), "a state of zero")
     none = Draw([], [], {"row": 0})
-    yield refused("bad_final_state", "state", struct.pack("<2I", LOW + 1, 0), "no symbols, and a state that is not 2^31", none)
+    yield refused(
+        "bad_final_state", "state", struct.pack("<2I", LOW + 1, 0), "no symbols, and a state that is not 2^31", none
+    )
     yield refused("bad_final_state", "short", struct.pack("<2I", 0, 1 << 15), "one symbol too few", none)
     yield from refused_escapes(tables, refused)
     for row in range(1, len(tables["refused"])):

@@ -116,6 +116,11 @@ class LaneReport:
         return self.decision == "run"
 
     @property
+    def set_aside(self) -> bool:
+        """Whether it was left out by what was asked for (names, a suite), not by what is touched."""
+        return not self.runs and self.reason.startswith("not ")
+
+    @property
     def over_target(self) -> bool:
         """Whether it took longer than the minutes it is meant to take."""
         return self.runs and 0 < self.minutes < self.seconds / 60

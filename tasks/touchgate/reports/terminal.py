@@ -200,18 +200,23 @@ class Terminal:
                 verb = "runs" if len(names) == 1 else "run"
                 said = "" if reason in (report.due, report.open_reason) else f": {reason}"
                 lines.append(printable(f"{words.plural(len(names), 'lane')} {verb}{said} ({words.some(names)})"))
-        untouched = report.untouched
+        untouched = [lane for lane in report.untouched if not lane.set_aside]
+        if not self._verbose:
+            aside = [lane for lane in report.untouched if lane.set_aside]
+            for reason, names in words.by_reason(aside).items():
+                lines.append(printable(f"{words.plural(len(names), 'lane')} not run: {reason} ({words.some(names)})"))
         if not untouched:
             return lines
         head = f"{words.plural(len(untouched), 'lane')} untouched"
         if self._verbose:
-            return [*lines, *(self._lane(lane, column) for lane in untouched)]
+            return [*lines, *(self._lane(lane, column) for lane in report.untouched)]
         if len(untouched) <= words.FEW:
             return [*lines, f"{head}: {', '.join(printable(lane.name) for lane in untouched)}"]
         return [*lines, f"{head} (-v lists them)"]
 
     def _lane(self, lane: LaneReport, column: int) -> str:
-        word = ("affected" if lane.path is not None else "runs") if lane.runs else "untouched"
+        idle = "not run" if lane.set_aside else "untouched"
+        word = ("affected" if lane.path is not None else "runs") if lane.runs else idle
         parts = [
             pad(printable(lane.name), column),
             pad(word, len("untouched")),
