@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import os
 import sys
+import time
 import traceback
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -35,6 +36,7 @@ class TouchgateLoader(DodoTaskLoader):  # type: ignore[misc]  # doit has no type
     def __init__(self) -> None:
         super().__init__()
         self.started_in = Path.cwd()
+        self.began = time.monotonic()
         self.repository: Repository | None = None
         self.params: Any = {}
         self.session: Session | None = None

@@ -81,6 +81,7 @@ def prepare(loader: TouchgateLoader, options: RunOptions, own: set[str], *, quie
         store=store,
         keyring=keyring,
         terminal=terminal,
+        began=loader.began,
     )
     estimates = {check.spec.name: 0.0 if check.stored else store.estimate(check.spec.name) for check in checks}
     terminal.header(replace(report_of(session), checks=()), estimates)

@@ -59,6 +59,7 @@ class Session:
         store: ResultStore,
         keyring: Keyring,
         terminal: Terminal,
+        began: float,
     ) -> None:
         self.declared = declared
         self.plan = plan
@@ -70,7 +71,7 @@ class Session:
         self.terminal = terminal
         self.finished: dict[str, Finished] = {}
         self.notes: list[str] = []
-        self.began = time.monotonic()
+        self.began = began
         self.interrupted = False
         self.lease_refused = ""
         self.lease_words: str | None = None
