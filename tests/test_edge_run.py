@@ -150,7 +150,7 @@ def test_kill_9_in_the_middle_keeps_every_finished_result(project: Project) -> N
     assert sum(cached for _, _, cached in ends(data)) >= before - 1
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_an_interrupt_ends_children_keeps_results_and_exits_130(project: Project, number: signal.Signals) -> None:
     project.write(
         "tasks/slow.yml",
@@ -174,6 +174,23 @@ def test_an_interrupt_ends_children_keeps_results_and_exits_130(project: Project
     assert "Traceback" not in output
     data = json.loads((folder / "result.json").read_text())
     assert (data["exit"], ends(data)) == (130, [("slow:long", None, False), ("slow:quick", "passed", False)])
+    assert ended(int(path.read_text()))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells a child of its parent's death")
+def test_a_killed_run_takes_its_checks_along(project: Project) -> None:
+    project.write(
+        "tasks/slow.yml",
+        "lanes:\n  slow:\n    paths: [slow/**]\n    env: [MARKS]\n    checks:\n"
+        '      - {command: \'trap "" TERM; echo $$ > "$MARKS"; sleep 300; sleep 300\', name: long}\n',
+    )
+    process = subprocess.Popen([sys.executable, "-m", "doit", "slow"], cwd=project.root, env=project.environ)
+    path = Path(project.environ["MARKS"])
+    deadline = time.monotonic() + 60
+    while not (path.exists() and path.read_text().strip()) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    process.kill()
+    process.wait()
     assert ended(int(path.read_text()))
 
 

@@ -56,6 +56,9 @@ class Launcher:
                 process.wait(max(0.0, deadline - time.monotonic()))
             except subprocess.TimeoutExpired:
                 _signal_group(process, signal.SIGKILL)
+        for process in live:
+            # A member that ignores SIGTERM may outlive the group's leader.
+            _signal_group(process, signal.SIGKILL)
 
     def run(
         self,
@@ -87,6 +90,7 @@ class Launcher:
                 "reply": str(temporary / "reply.json"),
                 "gpu": gpu,
                 "fds": list(fds),
+                "parent": os.getpid(),
             }
             return self._wait(spec, request, environ, log, fds)
         finally:

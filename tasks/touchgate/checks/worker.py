@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import sys
 import time
 import traceback
@@ -22,6 +23,10 @@ from touchgate.outcome import EMULATED, Outcome, Verdict
 
 if TYPE_CHECKING:
     from touchgate.devices import Device
+
+PR_SET_PDEATHSIG = 1
+ORPHANS_GRACE = 2.0
+"""Seconds between SIGTERM and SIGKILL for what a killed run leaves behind."""
 
 
 class WorkerContext:
@@ -103,10 +108,32 @@ def run(request: dict[str, Any]) -> Outcome:
     return replace(outcome, seconds=time.monotonic() - began, device=device, facts=facts)
 
 
+def _end_with(parent: int) -> None:
+    """End this process group when the run that started it is killed: nobody would read the result.
+
+    Linux only (prctl(2), PR_SET_PDEATHSIG); elsewhere the check goes on to its end and holds the lease as long.
+    """
+    if sys.platform != "linux":
+        return
+    import ctypes  # noqa: PLC0415
+
+    def orphaned(*_: object) -> None:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        os.killpg(0, signal.SIGTERM)
+        time.sleep(ORPHANS_GRACE)
+        os.killpg(0, signal.SIGKILL)
+
+    signal.signal(signal.SIGHUP, orphaned)
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGHUP)
+    if os.getppid() != parent:
+        orphaned()
+
+
 def main() -> None:
     """Read the request, run, reply."""
     request = json.loads(sys.stdin.buffer.read())
     sys.stdin.close()
+    _end_with(request["parent"])
     os.chdir(request["root"])
     outcome = run(request)
     sys.stdout.flush()

@@ -103,6 +103,11 @@ class Session:
                 return self._run_unless_known(check, ())
         except Stopped:
             return self._finish(Finished(check, None, reason="interrupted"))
+        except OSError as error:
+            # No room for a log or a scratch folder, no process to be had: the check could not be run.
+            where = f" ({error.filename})" if error.filename else ""
+            reason = f"it could not be started: {error.strerror or error}{where}"
+            return self._finish(Finished(check, Outcome(Verdict.ERROR, reason=reason)))
 
     def _run_on_gpu(self, check: PlannedCheck) -> Finished:
         with self._device_turn:

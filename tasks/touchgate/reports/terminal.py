@@ -15,6 +15,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from typing import TextIO
 
 from touchgate.outcome import Verdict
@@ -203,8 +204,10 @@ class Terminal:
         untouched = [lane for lane in report.untouched if not lane.set_aside]
         if not self._verbose:
             aside = [lane for lane in report.untouched if lane.set_aside]
-            for reason, names in words.by_reason(aside).items():
-                lines.append(printable(f"{words.plural(len(names), 'lane')} not run: {reason} ({words.some(names)})"))
+            for reason, names in words.by_reason(
+                replace(lane, reason=lane.reason.partition(";")[0]) for lane in aside
+            ).items():
+                lines.append(printable(f"{words.plural(len(names), 'lane')} {reason}: {words.some(names)}"))
         if not untouched:
             return lines
         head = f"{words.plural(len(untouched), 'lane')} untouched"

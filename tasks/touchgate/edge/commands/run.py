@@ -137,19 +137,22 @@ class Run(DoitRun):  # type: ignore[misc]  # doit has no types
 
 @contextmanager
 def _signals(run: Run) -> Iterator[None]:
-    """SIGTERM ends a run as SIGINT does: what was measured is kept, the lease is closed, the report is written."""
+    """SIGTERM and SIGHUP end a run as SIGINT does: what was measured is kept, the lease is closed, the report is written."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
 
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
     def stop(number: int, frame: object) -> None:  # noqa: ARG001  the handler's signature
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
-        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        for each in numbers:
+            signal.signal(each, signal.SIG_IGN)
         if run.session is not None:
             run.session.interrupted = True
         raise KeyboardInterrupt
 
-    before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
+    # What was ignored stays so: `nohup doit` goes on without its terminal.
+    before = {number: signal.signal(number, stop) for number in numbers if signal.getsignal(number) is not signal.SIG_IGN}
     try:
         yield
     finally:
