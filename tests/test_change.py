@@ -50,8 +50,8 @@ def event(project, tmp_path):
     return make
 
 
-def pull(head, base="main", sha="9" * 40):
-    """A pull request's payload, with the frozen sha of its base, which nothing may use."""
+def pull(head, base="main", sha=None):
+    """A pull request's payload, with the sha that its base had when the event was made."""
     return {"pull_request": {"base": {"ref": base, "sha": sha}, "head": {"sha": head}}}
 
 
@@ -232,7 +232,48 @@ class TestAsked:
         commit_file(project, "lib/two.txt")
         project.write("docs/dirty.md", "x")
         assert touched(judge(project, head="HEAD~1")) == ["src/one.txt"]
-        assert touched(judge(project, head="main")) == [], "asked for by hand, it is not due"
+
+    def test_a_head_that_is_part_of_the_default_branch_is_due_also_where_it_was_asked_for(self, project):
+        commit_file(project, "src/one.txt")
+        project.write("docs/dirty.md", "x")
+        main = project.git("rev-parse", "main")
+        for options in ({"head": "main"}, {"environ": {"TOUCHGATE_HEAD": "main"}}):
+            judged = judge(project, **options)
+            assert (judged.change.head, judged.change.open_reason) == (main, None)
+            assert judged.due == f"{main[:12]} is already part of main, and nothing else is changed"
+        assert touched(judge(project, base="main", head="main")) == [], "a base that was asked for is the word"
+
+    @pytest.mark.parametrize("kind", ["head", "base"])
+    def test_a_tag_named_like_a_branch_of_another_commit_is_open(self, project, kind):
+        first = project.git("rev-parse", "main")
+        second = commit_file(project, "src/one.txt")
+        project.git("tag", "main", second)
+        reason = (
+            f"'main' is ambiguous: it stands for refs/tags/main ({second[:12]}) and refs/heads/main ({first[:12]}); "
+            "write the one that is meant in full"
+        )
+        assert judge(project, **{kind: "main"}).change.open_reason == reason
+        assert "is ambiguous: it stands for refs/tags/main^0 (" in judge(project, **{kind: "main^0"}).change.open_reason
+        assert touched(judge(project, base="refs/heads/main", head="HEAD")) == ["src/one.txt"]
+        assert touched(judge(project, base="heads/main", head="HEAD")) == ["src/one.txt"]
+        project.git("tag", "-f", "main", first)
+        assert touched(judge(project, base="main", head="HEAD")) == ["src/one.txt"], "both name one commit"
+
+    def test_so_is_a_tag_named_like_a_branch_of_origin_alone(self, project, tmp_path):
+        commit_file(project, "src/one.txt")
+        made = clone(project, tmp_path / "clone")
+        made.git("tag", "main", "origin/work")
+        made.git("tag", "origin/main", "origin/work")
+        for base in ("main", "origin/main"):
+            assert f"'{base}' is ambiguous" in judge(made, base=base, head="HEAD").change.open_reason
+        assert judge(made).change.base == project.git("rev-parse", "main"), "no tag is taken for the default branch"
+
+    def test_a_local_branch_behind_origin_s_is_what_its_name_says(self, project, tmp_path):
+        commit_file(project, "src/one.txt")
+        made = clone(project, tmp_path / "clone", "--branch=work")
+        made.git("branch", "main", "origin/work")
+        judged = judge(made, base="main", head="HEAD")
+        assert (touched(judged), judged.change.base_from) == ([], "main, from the command line")
 
     def test_a_branch_of_origin_in_a_detached_checkout(self, project, tmp_path):
         commit_file(project, "src/one.txt")
@@ -557,6 +598,86 @@ class TestEvents:
             assert (judged.change.head, judged.change.base, judged.change.paths) == (head, None, ())
             assert judged.base_tip == project.git("rev-parse", "main")
 
+    @pytest.mark.parametrize("by", ["option", "variable"])
+    def test_a_head_that_was_asked_for_does_not_switch_the_event_off(self, project, event, by):
+        head = commit_file(project, "docs/mine.md")
+        commit_file(project, "docs/more.md")
+
+        def ask(environ):
+            if by == "option":
+                return judge(project, environ, head="HEAD~1")
+            return judge(project, {**environ, "TOUCHGATE_HEAD": "HEAD~1"})
+
+        for environ in (
+            event("schedule", {}),
+            event("workflow_dispatch", {"inputs": {}}),
+            event("push", {}, GITHUB_REF="refs/heads/main"),
+            event("push", {"repository": None}, GITHUB_REF="refs/heads/main"),
+            event("push", {}, GITHUB_REF="refs/tags/v1"),
+            {"GITLAB_CI": "1", "CI_PIPELINE_SOURCE": "web"},
+        ):
+            judged = ask(environ)
+            assert judged.due
+            assert (judged.change.open_reason, judged.change.head) == (None, head)
+        for environ in (event("issue_comment", {}), event("merge_groups", {}), {"GITLAB_CI": "1"}):
+            assert "event: " in ask(environ).change.open_reason
+        environ = event("push", {}, GITHUB_REF="refs/heads/work")
+        assert touched(ask(environ)) == ["docs/mine.md"]
+        Path(environ["GITHUB_EVENT_PATH"]).write_text("{")
+        assert "is not JSON" in ask(environ).change.open_reason
+        missing = judge(project, event("schedule", {}), head="nope")
+        assert missing.change.open_reason == "'nope' is no commit of this clone; fetch it first"
+        assert touched(judge(project, event("schedule", {}), base="main", head="HEAD~1")) == ["docs/mine.md"]
+
+    @pytest.mark.parametrize("forge", ["GitHub", "Gitea", "diff base", "target"])
+    def test_a_target_that_is_older_here_than_the_forge_says_is_open(self, project, tmp_path, event, forge):
+        """The pull request takes back what main gained, while the clone's main is from before: nothing would differ."""
+        made = clone(project, tmp_path / "clone")
+        project.git("checkout", "-q", "main")
+        landed = commit_file(project, "src/a.txt", "gained\n")
+        project.git("checkout", "-q", "-B", "work")
+        project.git("revert", "--no-edit", "HEAD")
+        head = project.git("rev-parse", "HEAD")
+        made.git("fetch", "-q", "origin", "work")
+        made.git("checkout", "-q", "--detach", head)
+        stale = made.git("rev-parse", "origin/main")
+        assert made.git("diff", "--name-only", "origin/main...HEAD") == "", "the situation"
+
+        def environ(sha):
+            if forge in ("GitHub", "Gitea"):
+                variables = {"GITEA_ACTIONS": "1"} if forge == "Gitea" else {}
+                return event("pull_request", pull(head, sha=sha), at=made, GITHUB_REF="refs/pull/7/head", **variables)
+            name = {"diff base": "DIFF_BASE_SHA", "target": "TARGET_BRANCH_SHA"}[forge]
+            return {
+                "GITLAB_CI": "true",
+                "CI_COMMIT_SHA": head,
+                "CI_PIPELINE_SOURCE": "merge_request_event",
+                "CI_MERGE_REQUEST_TARGET_BRANCH_NAME": "main",
+                f"CI_MERGE_REQUEST_{name}": sha,
+            }
+
+        for sha in (landed, "9" * 40):
+            reason = judge(made, environ(sha)).change.open_reason
+            assert f"names {sha[:12]} as a commit of main, and the main of this clone, {stale[:12]}, " in reason
+            assert "run `git fetch origin main`" in reason
+        made.git("fetch", "-q", "origin")
+        for sha in (landed, stale):
+            assert touched(judge(made, environ(sha))) == ["src/a.txt"]
+
+    def test_a_payload_with_half_a_character_is_open(self, project, event):
+        commit_file(project, "docs/mine.md")
+        environ = event("push", {"repository": {"default_branch": "ma\ud800in"}}, GITHUB_REF="refs/heads/work")
+        assert judge(project, environ).change.open_reason == (
+            "GitHub's push event: the payload's repository.default_branch holds half a character: 'ma\\ud800in'"
+        )
+
+    def test_a_payload_that_is_no_file_is_open_at_once(self, project, event, tmp_path):
+        os.mkfifo(tmp_path / "pipe")
+        for name in (tmp_path / "pipe", "/dev/zero", tmp_path):
+            environ = event("push", {}, GITHUB_REF="refs/heads/work", GITHUB_EVENT_PATH=str(name))
+            reason = judge(project, environ).change.open_reason
+            assert reason.endswith((f"payload {name} is not a file", f"can't be read: {name}: Is a directory"))
+
     def test_a_head_that_is_part_of_its_target_already_is_due(self, project, event):
         judged = judge(project, event("push", {}, GITHUB_REF="refs/heads/work"))
         assert "is already part of main" in judged.due
@@ -596,7 +717,7 @@ class TestEvents:
             **common,
             "CI_PIPELINE_SOURCE": "merge_request_event",
             "CI_MERGE_REQUEST_TARGET_BRANCH_NAME": "main",
-            "CI_MERGE_REQUEST_DIFF_BASE_SHA": head,
+            "CI_MERGE_REQUEST_DIFF_BASE_SHA": project.git("rev-parse", "main"),
         }
         assert touched(judge(project, merge)) == ["src/mine.txt"]
 

@@ -61,6 +61,7 @@ class TestPullRequests:
             checkout=ONE,
             head=TWO,
             merge_ref=True,
+            target_shas=(TWO,),
         )
 
     @pytest.mark.parametrize(("variable", "name"), [("FORGEJO_ACTIONS", "Forgejo"), ("GITEA_ACTIONS", "Gitea")])

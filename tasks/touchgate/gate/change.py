@@ -2,12 +2,15 @@
 
 Base and head are the options, else TOUCHGATE_BASE and TOUCHGATE_HEAD, else what the forge's event asks for, else the
 local rule: the working tree against the default branch. What can't be told makes the change open, with the reason; so
-does a merge base that is not proven.
+does a merge base that is not proven. A head that was asked for changes what is judged and not what the event means: only
+a base that was asked for takes the event's place. The proof is as of what was fetched: of a target branch that has moved
+on since, only a forge's payload can tell.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -74,9 +77,10 @@ def resolve(
     event = None if asked_base else forge.read(environ)
     default = _default_branch(repo, event)
     known = {"default_branch": default.name, "default_branch_from": default.source} if default else {}
-    if event and not asked_head:
+    if event:
         event = _pushed_to_default(event, default)
-        side = _Side(at, f"the commit checked out, for {event.label}", "" if at else NO_COMMIT)
+        checked_out = _Side(at, f"the commit checked out, for {event.label}", "" if at else NO_COMMIT)
+        side = _find(repo, *asked_head) if asked_head else checked_out
         if event.rule is Rule.OPEN:
             return Judged(_open(_Side(None, event.label), side, f"{event.label}: {event.reason}"), **known)
         if event.rule is Rule.DUE:
@@ -94,7 +98,7 @@ def resolve(
         return Judged(_open(base_side, head_side, str(untold)), **known)
     change = _change(base_side, head_side, merge_base=merge_bases[0], proof=proof, paths=paths)
     due = None
-    if not asked_base and not asked_head and not paths and merge_bases[0] == change.head:
+    if not asked_base and not paths and merge_bases[0] == change.head:
         due = f"{change.head[:12]} is already part of {_branch_name(event, default)}, and nothing else is changed"
     return Judged(change, due, change.base, **known)
 
@@ -110,12 +114,39 @@ def _asked(option: str | None, variable: str, environ: Mapping[str, str]) -> tup
 
 
 def _find(repo: Repository, name: str, source: str) -> _Side:
-    """The commit that a person's name stands for: as git resolves it, else a branch of origin."""
-    commit = repo.commit(name)
-    if commit is None:
-        commit = repo.commit(f"refs/remotes/origin/{name}")
-        source = f"{source}: origin/{name}" if commit else source
-    return _Side(commit, source, "" if commit else f"{name!r} is no commit of this clone; fetch it first")
+    """The commit that a person's name stands for: a branch, here or at origin, else whatever git takes it for.
+
+    Where it stands for several commits (a tag has the branch's name) it can't be told which is meant.
+    """
+    missing = f"{name!r} is no commit of this clone; fetch it first"
+    stem, suffix = _split(name)
+    # Git's own order puts tags before branches, without a word.
+    shapes = ("refs/heads/{}", "refs/remotes/origin/{}", "refs/remotes/{}", "refs/{}", "refs/tags/{}")
+    refs = [] if not stem or stem in ("HEAD", "@") or _FULL_ID.fullmatch(stem) else [shape.format(stem) for shape in shapes]
+    found = repo.commits([*(f"{ref}{suffix}" for ref in refs), name])
+    meant = {ref: commit for ref in refs if (commit := found[f"{ref}{suffix}"])}
+    if f"refs/heads/{stem}" in meant:
+        meant.pop(f"refs/remotes/origin/{stem}", None)
+    if found[name]:
+        meant.setdefault(name, found[name])
+    several = {commit.id: ref for ref, commit in reversed(meant.items())}
+    if len(several) > 1:
+        each = " and ".join(f"{ref}{suffix if ref != name else ''} ({commit[:12]})" for commit, ref in several.items())
+        return _Side(None, source, f"{name!r} is ambiguous: it stands for {each}; write the one that is meant in full")
+    ref, commit = next(iter(meant.items()), ("", None))
+    if ref.startswith("refs/remotes/origin/") and not found[name]:
+        source = f"{source}: {ref.removeprefix('refs/remotes/')}"
+    return _Side(commit, source, "" if commit else missing)
+
+
+_FULL_ID = re.compile(r"[0-9a-fA-F]{40}|[0-9a-fA-F]{64}")
+_SUFFIX = re.compile(r"[~^]|@\{")
+
+
+def _split(name: str) -> tuple[str, str]:
+    """A revision as its ref and what follows it, such as ("main", "~1")."""
+    at = _SUFFIX.search(name)
+    return (name[: at.start()], name[at.start() :]) if at else (name, "")
 
 
 def _branch(repo: Repository, name: str) -> tuple[str, Commit | None]:
@@ -200,8 +231,23 @@ def _base(
     else:
         return _Side(None, "the default branch", "no default branch is known: neither origin/HEAD nor a main or master")
     short = ref.removeprefix("refs/remotes/").removeprefix("refs/heads/")
-    fault = "" if tip else f"the branch {name} is not in this clone; {FETCH_CURE}, or `git fetch origin {name}`{lost}"
+    if tip is None:
+        fault = f"the branch {name} is not in this clone; {FETCH_CURE}, or `git fetch origin {name}`{lost}"
+    else:
+        fault = _stale(repo, name, tip, event)
     return _Side(tip, f"{short or name}, {source}", fault)
+
+
+def _stale(repo: Repository, name: str, tip: Commit, event: Event | None) -> str:
+    """What is wrong where the forge names a commit of the target branch that the ref in this clone does not hold."""
+    for sha in event.target_shas if event else ():
+        if sha != tip.id and (repo.commit(sha) is None or not repo.is_ancestor(sha, tip.id)):
+            return (
+                f"{event.label if event else ''} names {sha[:12]} as a commit of {name}, and the {name} of this clone, "
+                f"{tip.id[:12]}, is not known to hold it: it is older, or rewritten; run `git fetch origin {name}`, "
+                "without a depth"
+            )
+    return ""
 
 
 def _is_merge_of(commit: Commit, event: Event) -> bool:

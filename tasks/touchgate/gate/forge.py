@@ -6,10 +6,11 @@ for reading the payload file. What can't be told is `Rule.OPEN` with a reason; i
 
 from __future__ import annotations
 
+import os
 import re
+import stat
 from dataclasses import dataclass, replace
 from enum import Enum
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -106,6 +107,7 @@ class Event:
     branch. default_branch: the forge's word, or None. checkout: the commit the forge started the run for. head: the tip
     of what is proposed, where it differs from that. merge_ref: `checkout` is a merge of target and head, made by the
     forge. judge_head: `head` itself is judged, whatever is checked out. pushed: the branch that was pushed.
+    target_shas: commits that the target branch held when the event was made; it may have moved on since.
     """
 
     forge: str
@@ -119,6 +121,7 @@ class Event:
     merge_ref: bool = False
     judge_head: bool = False
     pushed: str | None = None
+    target_shas: tuple[str, ...] = ()
 
     @property
     def label(self) -> str:
@@ -194,7 +197,15 @@ def _fill_pull_request(event: Event, environ: Mapping[str, str], payload: dict[s
     if on_target and head is None:
         raise _Untold("the payload has no pull_request.head.sha, and the commit checked out is the target's")
     merge_ref = re.fullmatch(r"refs/pull/\d+/merge", environ.get("GITHUB_REF", "")) is not None
-    return replace(event, target=target, head=head, merge_ref=merge_ref and not on_target, judge_head=on_target)
+    held = _id(_text(payload, "pull_request", "base", "sha"), "the payload's pull_request.base.sha")
+    return replace(
+        event,
+        target=target,
+        head=head,
+        merge_ref=merge_ref and not on_target,
+        judge_head=on_target,
+        target_shas=(held,) if held else (),
+    )
 
 
 def _fill_dispatch(event: Event, payload: dict[str, Any]) -> Event:
@@ -226,7 +237,10 @@ def _payload(environ: Mapping[str, str]) -> dict[str, Any]:
     if not name:
         raise _Untold("GITHUB_EVENT_PATH is not set, so the event's payload can't be read")
     try:
-        with Path(name).open("rb") as file:
+        # Not to wait for a writer, should it be a pipe.
+        with open(os.open(name, os.O_RDONLY | os.O_NONBLOCK), "rb") as file:  # noqa: PTH123 (a descriptor)
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                raise _Untold(f"the event's payload {name} is not a file")
             data = file.read(PAYLOAD_LIMIT + 1)
         if len(data) > PAYLOAD_LIMIT:
             raise _Untold(f"the event's payload {name} is larger than {PAYLOAD_LIMIT >> 20} MiB")
@@ -251,6 +265,8 @@ def _text(payload: dict[str, Any], *keys: str) -> str | None:
             return None
     if not isinstance(value, str):
         raise _Untold(f"the payload's {'.'.join(keys)} is not a text")
+    if not value.isascii() and any("\ud800" <= letter <= "\udfff" for letter in value):
+        raise _Untold(f"the payload's {'.'.join(keys)} holds half a character: {value[:80]!a}")
     return value.strip()
 
 
@@ -289,7 +305,9 @@ def _fill_gitlab(event: Event, environ: Mapping[str, str]) -> Event:
         head = _id(environ.get("CI_MERGE_REQUEST_SOURCE_BRANCH_SHA"), "CI_MERGE_REQUEST_SOURCE_BRANCH_SHA")
         # In a merge train the first parent is the train's previous entry, which may still fail.
         merged = environ.get("CI_MERGE_REQUEST_EVENT_TYPE") == "merged_result"
-        return replace(event, target=target, head=head, merge_ref=merged)
+        names = ("CI_MERGE_REQUEST_DIFF_BASE_SHA", "CI_MERGE_REQUEST_TARGET_BRANCH_SHA")
+        held = tuple(filter(None, (_id(environ.get(name), name) for name in names)))
+        return replace(event, target=target, head=head, merge_ref=merged, target_shas=held)
     if environ.get("CI_COMMIT_TAG"):
         return replace(event, rule=Rule.DUE, reason=f"{environ['CI_COMMIT_TAG']} is a tag: a whole, not a change")
     pushed = _branch(environ.get("CI_COMMIT_BRANCH"))

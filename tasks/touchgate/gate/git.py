@@ -225,6 +225,10 @@ class Repository:
         answer = self._run("merge-base", "--all", one, other, allowed=(0, 1))
         return tuple(answer.decode("ascii").split())
 
+    def is_ancestor(self, one: str, other: str) -> bool:
+        """Whether a commit is an ancestor of another, or the same, as far as this clone shows."""
+        return one == other or self.merge_bases(one, other) == (one,)
+
     def reachable(self, tips: Sequence[str], without: Sequence[str]) -> list[str]:
         """The commits reachable from the tips and not from `without`."""
         answer = self._run("rev-list", *tips, *(f"^{commit}" for commit in without), "--")
