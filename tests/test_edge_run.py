@@ -194,6 +194,54 @@ def test_a_killed_run_takes_its_checks_along(project: Project) -> None:
     assert ended(int(path.read_text()))
 
 
+def test_an_input_that_changed_while_a_run_waited_is_measured_anew(project: Project, tmp_path: Path) -> None:
+    """Two checkouts share results; the second waits for the first, and is edited meanwhile."""
+    text = (project.root / "tasks/lanes.yml").read_text()
+    project.write("tasks/lanes.yml", text.replace("cat src/a.txt", "v=$(cat src/a.txt); sleep 3; test $v = a"))
+    project.commit()
+    other = Project(tmp_path / "other", project.environ)
+    subprocess.run(["git", "clone", "-q", str(project.root), str(other.root)], check=True, env=project.environ)
+    command = [sys.executable, "-m", "doit", "one"]
+    first = subprocess.Popen(command, cwd=project.root, env=project.environ, stdout=subprocess.PIPE, text=True)
+    locks = Path(project.environ["XDG_CACHE_HOME"], "touchgate", "results", "locks")
+    deadline = time.monotonic() + 60
+    while not list(locks.glob("*.lock")) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    waiting = subprocess.Popen(command, cwd=other.root, env=project.environ, stdout=subprocess.PIPE, text=True)
+    assert waiting.stdout is not None
+    for line in waiting.stdout:
+        if "another run is measuring the same" in line:
+            break
+    other.write("src/a.txt", "bad\n")
+    told = waiting.communicate(timeout=60)[0]
+    first.communicate(timeout=60)
+    assert (first.returncode, waiting.returncode) == (0, 1), told
+
+
+def test_what_was_changed_and_changed_back_while_a_check_ran_is_not_kept(project: Project) -> None:
+    text = (project.root / "tasks/lanes.yml").read_text()
+    project.write("tasks/lanes.yml", text.replace("cat src/a.txt", "echo b > src/a.txt; echo a > src/a.txt"))
+    project.doit("one")
+    assert ends(report(project, "one")) == [("one:command", "passed", False)]
+    assert marks(project) == 2
+
+
+def test_a_results_folder_that_everybody_can_write_is_refused(project: Project) -> None:
+    folder = project.root.parent / "open"
+    folder.mkdir()
+    folder.chmod(0o777)
+    done = project.doit("one", environ={"TOUCHGATE_RESULTS_DIR": str(folder)})
+    assert done.returncode == 3
+    assert "can be written by everybody" in done.stderr
+
+
+def test_the_report_goes_to_the_output_file(project: Project) -> None:
+    path = project.root.parent / "told"
+    done = project.doit("-o", str(path), "two")
+    assert (done.returncode, done.stdout) == (0, "")
+    assert "two:command" in path.read_text()
+
+
 def test_two_runs_at_once_do_nothing_twice(project: Project) -> None:
     project.write("src/a.txt", "changed\n")
     text = (project.root / "tasks/lanes.yml").read_text().replace("cat src/a.txt", "sleep 1")
@@ -246,6 +294,21 @@ def test_own_tasks_of_a_dodo_file_live_beside_lanes(project: Project) -> None:
     assert [line.split()[0] for line in listed.stdout.splitlines()] == ["hello", "one", "one:command", "two", "two:command"]
 
 
+def test_own_tasks_may_depend_on_lanes_and_checks(project: Project) -> None:
+    project.write(
+        "dodo.py",
+        "def task_after():\n    return {'actions': ['echo after'], 'verbosity': 2, 'task_dep': ['one']}\n"
+        "def task_last():\n    return {'actions': ['echo last'], 'verbosity': 2, 'setup': ['two:command']}\n"
+        "def task_alone():\n    return {'actions': ['echo alone'], 'verbosity': 2}\n",
+    )
+    assert project.doit("alone").stdout.splitlines()[-1] == "alone"
+    assert (project.doit().returncode, marks(project)) == (0, 0)
+    done = project.doit("after")
+    assert (done.returncode, marks(project)) == (0, 1), done.stdout + done.stderr
+    assert "after" in done.stdout
+    assert "two:command" in project.doit("last").stdout
+
+
 def test_a_lane_named_like_a_task_is_refused(project: Project) -> None:
     project.write("dodo.py", "def task_one():\n    return {'actions': ['true']}\n")
     done = project.doit()
@@ -259,6 +322,17 @@ def test_a_project_that_does_not_choose_touchgate_is_left_alone(project: Project
     done = project.doit()
     assert (done.returncode, done.stdout, done.stderr) == (0, ".  hello\nhello\n", "")
     assert project.doit("--suite", "full").returncode == 3
+
+
+def test_names_of_our_commands_are_free_for_tasks_of_other_projects(project: Project) -> None:
+    project.write("pyproject.toml", "")
+    project.write("dodo.py", "def task_results():\n    return {'actions': ['echo mine'], 'verbosity': 2}\n")
+    for arguments in ((), ("results",), ("run", "results")):
+        done = project.doit(*arguments)
+        assert (done.returncode, done.stdout, done.stderr) == (0, ".  results\nmine\n", "")
+    for command in ("list", "info", "clean", "forget", "ignore"):
+        # doit's own exit code of `info` says whether the task is up to date.
+        assert project.doit(command, "results").returncode == (1 if command == "info" else 0)
 
 
 def test_an_untouched_run_imports_nothing_heavy(project: Project) -> None:

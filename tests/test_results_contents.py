@@ -177,8 +177,24 @@ def test_a_link_counts_with_its_target_and_what_lies_there(project):
     link.symlink_to("link")
     assert look(project, "src/link") == {"src/link": f"{blob(b'link', '120000')}:absent"}
     link.unlink()
-    link.symlink_to("/usr")
-    assert look(project, "src/link") == {"src/link": f"{blob(b'/usr', '120000')}:a folder elsewhere"}
+    elsewhere = project.root.parent / "elsewhere"
+    elsewhere.mkdir()
+    link.symlink_to(elsewhere)
+    (elsewhere / "x").write_text("1")
+    first = look(project, "src/link")["src/link"]
+    (elsewhere / "x").write_text("2")
+    assert look(project, "src/link")["src/link"] != first
+
+
+def test_a_link_to_far_too_much_is_refused(project, monkeypatch):
+    monkeypatch.setattr(contents, "MOST_ENTRIES", 3)
+    elsewhere = project.root.parent / "elsewhere"
+    elsewhere.mkdir()
+    for name in "abcd":
+        (elsewhere / name).write_text("")
+    (project.root / "src/link").symlink_to(elsewhere)
+    with pytest.raises(contents.ContentsFault, match=r"^src/link leads to folders with more than 3 entries"):
+        look(project, "src/link")
 
 
 def test_a_link_to_the_folder_around_it_ends(project):

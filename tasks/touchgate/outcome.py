@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from enum import Enum
@@ -64,4 +65,21 @@ class Outcome:
         known["detail"] = tuple(str(line) for line in known.get("detail", ()))
         known["samples"] = tuple(float(sample) for sample in known.get("samples", ()))
         known["facts"] = dict(known.get("facts", {}))
-        return cls(**known)
+        outcome = cls(**known)
+        outcome._refuse_other_types()
+        return outcome
+
+    def _refuse_other_types(self) -> None:
+        """What came from a file is believed only where each value is what it should be. Raises TypeError, ValueError."""
+        shapes = (
+            (self.seconds, (int, float)),
+            (self.reason, str),
+            (self.device, (str, type(None))),
+            (self.worst, (Mapping, type(None))),
+            (self.cases, (int, type(None))),
+        )
+        for value, types in shapes:
+            if not isinstance(value, types) or isinstance(value, bool):
+                raise TypeError(f"a value of another type: {value!r}")
+        if not all(math.isfinite(number) and number >= 0 for number in (self.seconds, *self.samples)):
+            raise ValueError("a time that is no time")

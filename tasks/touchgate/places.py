@@ -30,7 +30,8 @@ def cache_dir(environ: Mapping[str, str] = os.environ) -> Path:
     for candidate in candidates:
         if _writable(candidate):
             return candidate
-    fallback = Path(environ.get("TMPDIR") or tempfile.gettempdir(), f"touchgate-{os.getuid()}")
+    # Python's choice honours TMPDIR where that can be written.
+    fallback = Path(tempfile.gettempdir(), f"touchgate-{os.getuid()}")
     fallback.mkdir(mode=0o700, exist_ok=True)
     owner = fallback.stat()
     if fallback.is_symlink() or owner.st_uid != os.getuid() or owner.st_mode & 0o022:

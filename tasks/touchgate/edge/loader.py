@@ -73,11 +73,19 @@ class TouchgateLoader(DodoTaskLoader):  # type: ignore[misc]  # doit has no type
         """
         if self.repository is None:
             raise InvalidDodoFile("the loader was not set up")
-        ours: dict[str, Any] = {"dep_file": str(doit_database(self.repository.root)), "backend": "json"}
+        ours: dict[str, Any] = {"dep_file": str(doit_database(self.repository.root))}
         ours |= {"continue": True, "par_type": "thread", "subtasks": True, "reporter": "touchgate"}
         settings = (self.config or {}).get("GLOBAL", {})
         kept = {key: value for key, value in ours.items() if key not in settings}
         return {**kept, **super().load_doit_config()} if self.namespace else kept
+
+    def lane_names(self) -> set[str]:
+        """The lanes of head; asked for only when a task of dodo.py names one that is not planned."""
+        if self.session is not None:
+            return set(self.session.declared.head)
+        if self.repository is None:
+            return set()
+        return set(declare(self.repository, os.environ, base=None, head=None, reserved=self.cmd_names).head)
 
     def load_tasks(self, cmd: Command, pos_args: list[str]) -> list[Task]:
         """The repository's own tasks, and the lanes: planned for `run`, all of them for any other command."""
@@ -91,7 +99,7 @@ class TouchgateLoader(DodoTaskLoader):  # type: ignore[misc]  # doit has no type
             if plan_run is not None:
                 self.session = plan_run(self, own, pos_args)
                 planned = tasks.planned(self.session) if self.session is not None else []
-                return own + planned
+                return own + planned + tasks.stand_ins(own, planned, self.lane_names)
             declared = declare(self.repository, os.environ, base=None, head=None, reserved=self.cmd_names)
             return own + tasks.listed(declared.head, self.repository.root)
         except UsageFault as fault:
@@ -107,7 +115,7 @@ def doit_database(root: Path) -> Path:
     digest = hashlib.sha256(os.fsencode(root)).hexdigest()[:16]
     folder = places.cache_dir() / "doit"
     folder.mkdir(parents=True, exist_ok=True)
-    return folder / f"{digest}.json"
+    return folder / digest
 
 
 def chosen(settings: Any) -> bool:
@@ -115,7 +123,19 @@ def chosen(settings: Any) -> bool:
     return bool(settings) and settings.get("GLOBAL", {}).get("loader") == "touchgate"
 
 
+OUR_COMMANDS = ("lanes", "lease", "results", "touched", "vectors")
+"""What doit gains: names that its tasks keep in every project that does not choose touchgate."""
+
+
 def adopt(task_loader: Any, config: Any) -> tuple[Any, Any]:
+    """`_adopt`, and in a project that does not choose touchgate our commands' names are free for its tasks."""
+    loader, config = _adopt(task_loader, config)
+    if not isinstance(loader, TouchgateLoader):
+        loader.cmd_names = [name for name in getattr(loader, "cmd_names", ()) if name not in OUR_COMMANDS]
+    return loader, config
+
+
+def _adopt(task_loader: Any, config: Any) -> tuple[Any, Any]:
     """Make `doit` work from a subfolder: doit reads the settings of the current folder only.
 
     Where it found none there and no dodo.py, the settings at the repository's root are looked at; if they choose touchgate,

@@ -164,6 +164,8 @@ class RunOptions:
     report_dir: Path | None = None
     architectures: tuple[str, ...] = ()
     names: tuple[str, ...] = ()
+    also: frozenset[str] = frozenset()
+    """Lanes that run whatever is touched, because a task of dodo.py that runs depends on them."""
     jobs: int = 1
     verbose: int = 0
     environ: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))

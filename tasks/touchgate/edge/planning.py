@@ -138,7 +138,7 @@ def place_of(spec: CheckSpec, choice: DeviceChoice) -> tuple[str | None, str]:
 
 def plan_lanes(declared: Declared, options: RunOptions) -> Plan:
     """What becomes of every lane, for this run's options."""
-    return decide(
+    plan = decide(
         declared.head,
         declared.base,
         declared.judged.change,
@@ -147,6 +147,16 @@ def plan_lanes(declared: Declared, options: RunOptions) -> Plan:
         everything=options.all_lanes,
         due=declared.judged.due,
     )
+    if not options.also:
+        return plan
+    reason = "a task of dodo.py needs it"
+    needed = [
+        replace(one, decision=Decision.RUN, reason=reason, path=None, pattern=None)
+        if one.lane in options.also and one.decision is Decision.SKIP
+        else one
+        for one in plan.lanes
+    ]
+    return replace(plan, lanes=tuple(needed))
 
 
 def running_lanes(declared: Declared, plan: Plan) -> list[tuple[Lane, str]]:
@@ -194,6 +204,22 @@ class Keyring:
         self._environ = environ
         self.choice = choice
         self.root = repo.root
+
+    def stamps(self, key: Key) -> dict[str, tuple[int, ...] | None]:
+        """What the file system says of every file in a key: it changes with each write, even of the same content.
+
+        A file that was changed and changed back while a check ran has the content it had, and another stamp.
+        """
+        found: dict[str, tuple[int, ...] | None] = {}
+        for part in ("lane_files", "input_files"):
+            for path in key.parts[part]:
+                try:
+                    seen = (self.root / path).lstat()
+                except OSError:
+                    found[path] = None
+                else:
+                    found[path] = (seen.st_ino, seen.st_size, seen.st_mtime_ns, seen.st_ctime_ns)
+        return found
 
     def keys(self, checks: Sequence[PlannedCheck]) -> dict[str, Key]:
         """For every check that has a place, its key by name. Few git processes, whatever the number of checks."""

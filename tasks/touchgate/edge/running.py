@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import io
+import stat
 import sys
 import time
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TextIO
 
 from touchgate import places
 from touchgate.edge import devices
@@ -29,6 +29,8 @@ from touchgate.results.contents import ContentsFault
 from touchgate.results.store import ResultStore, StoreFault
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from touchgate.edge.loader import TouchgateLoader
     from touchgate.edge.options import RunOptions
     from touchgate.edge.planning import PlannedCheck
@@ -37,8 +39,8 @@ if TYPE_CHECKING:
     from touchgate.gate.model import LaneDecision, Plan
 
 
-def prepare(loader: TouchgateLoader, options: RunOptions, own: set[str], *, quiet: bool) -> Session:
-    """Everything up to the first check. `own`: names of the repository's own doit tasks. quiet: another reporter speaks."""
+def prepare(loader: TouchgateLoader, options: RunOptions, own: set[str], stream: TextIO) -> Session:
+    """Everything up to the first check. `own`: names of the repository's own doit tasks. stream: where the report goes."""
     repo = loader.repository
     if repo is None:
         raise UsageFault("no repository")
@@ -61,7 +63,7 @@ def prepare(loader: TouchgateLoader, options: RunOptions, own: set[str], *, quie
         guess = f"; did you mean '{near[0]}'?" if near else ""
         raise UsageFault(f"'{unknown[0]}' is no lane, check or task of this repository{guess}; `doit list` shows all")
     plan = plan_lanes(declared, options)
-    store = ResultStore(places.results_dir(options.environ), str(repo.root))
+    store = ResultStore(_own_folder(places.results_dir(options.environ)), str(repo.root))
     if running_lanes(declared, plan):
         keyring = Keyring(repo, declared.head, options.environ, devices.choose(options.device, options.environ))
         try:
@@ -71,7 +73,6 @@ def prepare(loader: TouchgateLoader, options: RunOptions, own: set[str], *, quie
     else:
         checks = ()
         keyring = Keyring(repo, declared.head, options.environ, devices.DeviceChoice(None, "", gpu_only=False))
-    stream = io.StringIO() if quiet else sys.stdout
     terminal = Terminal(stream, options.environ, verbose=max(0, options.verbose - 1), workers=options.jobs)
     session = Session(
         declared,
@@ -86,6 +87,19 @@ def prepare(loader: TouchgateLoader, options: RunOptions, own: set[str], *, quie
     estimates = {check.spec.name: 0.0 if check.stored else store.estimate(check.spec.name) for check in checks}
     terminal.header(replace(report_of(session), checks=()), estimates)
     return session
+
+
+def _own_folder(folder: Path) -> Path:
+    """The folder, refused where anybody may write into it. Raises UsageFault."""
+    try:
+        seen = folder.stat()
+    except OSError:
+        return folder
+    if seen.st_mode & stat.S_IWOTH:
+        raise UsageFault(
+            f"the results folder {folder} can be written by everybody, so results there could be forged: chmod o-w"
+        )
+    return folder
 
 
 def _refuse_clashes(declared: Declared, own: set[str]) -> None:
@@ -135,7 +149,8 @@ def _deliver(session: Session, report: model.RunReport) -> list[str]:
             files.write(report, session.options.report_dir)
         except OSError as error:
             notes.append(f"the report could not be written to {session.options.report_dir}: {error.strerror}")
-    forge.annotate(report, sys.stdout, session.options.environ)
+    if sys.stdout is not None:
+        forge.annotate(report, sys.stdout, session.options.environ)
     note = forge.append_summary(report, session.options.environ)
     return [*notes, note] if note else notes
 

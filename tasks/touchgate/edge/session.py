@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from touchgate import places
 from touchgate.checks.launcher import Launcher, Stopped
+from touchgate.gate.git import GitFault
 from touchgate.outcome import Outcome, Verdict
 from touchgate.results.contents import ContentsFault
 from touchgate.results.keys import visible_environment
@@ -126,9 +127,13 @@ class Session:
                     self.close_lease()
 
     def _run_unless_known(self, check: PlannedCheck, fds: tuple[int, ...]) -> Finished:
-        """After waiting for the lease or the key: look again, then run."""
+        """After waiting for the lease or the key: look again, at what is on disk by now, then run."""
         if self.interrupted:
             raise Stopped
+        try:
+            check = replace(check, key=self.keyring.keys([check])[check.spec.name])
+        except (ContentsFault, GitFault) as fault:
+            return self._finish(Finished(check, Outcome(Verdict.ERROR, reason=str(fault))))
         if check.key is None:
             raise AssertionError("a check with a place has a key")
         if not self.options.fresh:
@@ -138,30 +143,35 @@ class Session:
         self.terminal.start(check.spec.name)
         log = self._new_log(check)
         seen, _ = visible_environment(self.options.environ, check.spec.env)
-        outcome = self.launcher.run(
-            check.spec,
-            place=str(check.place),
-            root=self.keyring.root,
-            build_dir=places.build_dir(self.options.environ),
-            environ=seen,
-            log=log,
-            gpu=self.choice.uuid if check.place == "gpu" else None,
-            fds=fds,
-        )
+        stamps = self.keyring.stamps(check.key)
+        try:
+            outcome = self.launcher.run(
+                check.spec,
+                place=str(check.place),
+                root=self.keyring.root,
+                build_dir=places.build_dir(self.options.environ),
+                environ=seen,
+                log=log,
+                gpu=self.choice.uuid if check.place == "gpu" else None,
+                fds=fds,
+            )
+        except Stopped:
+            log.unlink(missing_ok=True)
+            raise
         if check.place == "gpu" and outcome.device is None and outcome.verdict is not Verdict.UNMEASURED:
             # A command or a test suite opens the GPU itself; the worker saw no device.
             outcome = replace(outcome, device=self.choice.gpu.name if self.choice.gpu else None)
-        return self._finish(self._keep(check, outcome, log))
+        return self._finish(self._keep(check, outcome, log, stamps))
 
-    def _keep(self, check: PlannedCheck, outcome: Outcome, log: Path) -> Finished:
+    def _keep(self, check: PlannedCheck, outcome: Outcome, log: Path, stamps: Mapping[str, object]) -> Finished:
         """Store the result under its key, unless an input changed while the check ran."""
         if check.key is None:
             raise AssertionError("a check with a place has a key")
         try:
             now = self.keyring.keys([check])[check.spec.name].digest
-        except ContentsFault as fault:
+        except (ContentsFault, GitFault) as fault:
             now = str(fault)
-        if now != check.key.digest:
+        if now != check.key.digest or self.keyring.stamps(check.key) != stamps:
             reason = "an input changed while it ran: the result is not kept"
             self.note(f"{check.spec.name}: {reason}")
             return Finished(check, outcome, log=log)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -63,6 +63,20 @@ def planned(session: Session) -> list[Task]:
         tasks.append(_group(lane, [check.spec.name for check in checks]))
         tasks += [_subtask(check.spec, [(_run, [session, check])], [_known(session, check)], check) for check in checks]
     return tasks
+
+
+def stand_ins(own: Iterable[Task], planned: Iterable[Task], lanes: Callable[[], set[str]]) -> list[Task]:
+    """Empty tasks for lanes and checks that a repository's own tasks name and that this run does not plan.
+
+    Without them doit would refuse tasks that are not even selected. A task that is selected has its lanes planned.
+    """
+    tasks = [*own, *planned]
+    known = {task.name for task in tasks}
+    missing = {name for task in tasks for name in (*task.task_dep, *task.setup_tasks) if name not in known}
+    if not missing:
+        return []
+    declared = lanes()
+    return [Task(name, None, meta={META: None}) for name in sorted(missing) if name.partition(":")[0] in declared]
 
 
 def _known(session: Session, check: PlannedCheck) -> Any:

@@ -24,6 +24,10 @@ ABSENT = "absent"
 _PIECE = 1 << 20
 
 
+MOST_ENTRIES = 100_000
+"""In whole folders: a link to / is a mistake, not an input."""
+
+
 class ContentsFault(Exception):
     """A file's content can't be told: what, where and what to do, one line."""
 
@@ -165,6 +169,8 @@ class _Hasher:
     def __init__(self, root: Path, algorithm: str) -> None:
         self._root = root
         self._algorithm = algorithm
+        self._entries = 0
+        """Seen so far below folders that were asked for whole, or that a link leads to."""
 
     def id(self, path: str, blob: str | None) -> str:
         """The id of what lies at `path`. `blob`: its content's id, where it is known and the file is a regular one."""
@@ -209,8 +215,6 @@ class _Hasher:
             real = file.resolve(strict=True)
         except (OSError, RuntimeError):  # dangling, or a loop
             return f"120000:{total.hexdigest()}:{ABSENT}"
-        if real.is_dir() and not real.is_relative_to(self._root.resolve()):
-            return f"120000:{total.hexdigest()}:a folder elsewhere"
         return f"120000:{total.hexdigest()}:{self._id(real, path, None, within)}"
 
     def _folder(self, folder: Path, path: str, within: frozenset[tuple[int, int]]) -> str:
@@ -219,7 +223,11 @@ class _Hasher:
         if place in within:
             return "folder:again"  # a link back up
         total = hashlib.new("sha256")
-        for entry in sorted(folder.iterdir(), key=lambda entry: os.fsencode(entry.name)):
+        entries = sorted(folder.iterdir(), key=lambda entry: os.fsencode(entry.name))
+        self._entries += len(entries)
+        if self._entries > MOST_ENTRIES:
+            raise ContentsFault(f"{path} leads to folders with more than {MOST_ENTRIES} entries; name what is needed of them")
+        for entry in entries:
             if entry.name != ".git":
                 inner = self._id(entry, f"{path}/{entry.name}", None, within | {place})
                 total.update(os.fsencode(entry.name) + b"\0" + inner.encode("ascii") + b"\0")

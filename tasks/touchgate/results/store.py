@@ -234,8 +234,10 @@ def _stored(data: Any, digest: str, folder: Path) -> Stored:
         raise ValueError("the parts do not make this key")
     texts = {name: data[name] for name in ("check", "lane", "kind", "when", "host")}
     outcome = Outcome.from_json(data["outcome"])
-    if not all(isinstance(text, str) for text in texts.values()) or not isinstance(outcome.seconds, (int, float)):
+    if not all(isinstance(text, str) for text in texts.values()):
         raise TypeError("a value of another type")
+    if data["parts"].get("declaration", {}).get("name", texts["check"]) != texts["check"]:
+        raise ValueError("the record of another check")
     name = data["log"]
     # Only a plain name: a record does not point elsewhere.
     log = folder / name if isinstance(name, str) and name.startswith(digest) and "/" not in name else None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -11,23 +12,35 @@ from typing import Any
 from doit.cmd_base import Command
 from doit.cmdparse import CmdParseError
 
+from touchgate.edge.loader import chosen
 from touchgate.edge.planning import UsageFault, declare, repository
 from touchgate.gate.declared import Declared
 from touchgate.gate.git import GitFault, Repository
 from touchgate.gate.located import DeclarationError
 
 USAGE = 3
+UNWRITTEN = 2
 
 
 class RepositoryCommand(Command):  # type: ignore[misc]  # doit has no types
     """A command about the repository around the current folder. Subclasses implement `act`."""
 
-    def __init__(self, *, cmds: Any = None, **kwargs: Any) -> None:
+    def __init__(self, *, cmds: Any = None, task_loader: Any = None, **kwargs: Any) -> None:
         super().__init__(**kwargs)
+        self._cmds, self._loader = cmds, task_loader
         self._reserved: tuple[str, ...] = tuple(sorted(cmds)) if cmds else ()
 
     def parse_execute(self, in_args: list[str]) -> int:
-        """Options may stand before, between and after names; what follows `--` is left alone."""
+        """Options may stand before, between and after names; what follows `--` is left alone.
+
+        In a project that does not choose touchgate and has a task of our command's name, the task is meant.
+        """
+        if self._is_a_task():
+            from touchgate.edge.commands.run import Run  # noqa: PLC0415
+
+            run = Run(task_loader=self._loader, cmds=self._cmds, config=self.config, bin_name=self.bin_name)
+            code: int = run.parse_execute([self.name, *in_args])
+            return code
         rest: list[str] = []
         args, after = _split(_as_typed(self.name, in_args))
         try:
@@ -38,6 +51,12 @@ class RepositoryCommand(Command):  # type: ignore[misc]  # doit has no types
         except CmdParseError as error:
             return refuse(f"{str(error).partition(' (parsing options')[0]}; see `doit help {self.name}`")
         return self.execute(params, [*rest, *after])
+
+    def _is_a_task(self) -> bool:
+        dodo = Path("dodo.py")
+        if chosen(self.config) or not dodo.is_file():
+            return False
+        return re.search(rf"^\s*(def\s+)?task_{self.name}\b", dodo.read_text("utf-8", "replace"), re.MULTILINE) is not None
 
     def execute(self, opt_values: Any, pos_args: list[str]) -> int:
         """Run `act` with the repository around the current folder."""
@@ -54,6 +73,9 @@ class RepositoryCommand(Command):  # type: ignore[misc]  # doit has no types
             # Whoever read us has seen enough.
             sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115, PTH123
             return 0
+        except OSError as error:
+            where = f" {error.filename}:" if error.filename else ""
+            return refuse(f"{where} {error.strerror or error}".strip(), code=UNWRITTEN)
         except Exception as error:  # noqa: BLE001  the boundary to the person
             from touchgate.edge.faults import internal  # noqa: PLC0415
 
@@ -99,10 +121,10 @@ def _as_typed(name: str, arguments: list[str]) -> list[str]:
     return typed if kept == arguments else arguments
 
 
-def refuse(text: str) -> int:
-    """One line for a person, and the exit code for bad usage."""
+def refuse(text: str, code: int = USAGE) -> int:
+    """One line for a person, and the exit code, by default that for bad usage."""
     sys.stderr.write(f"ERROR: {text}\n")
-    return USAGE
+    return code
 
 
 def print_json(data: Any) -> None:

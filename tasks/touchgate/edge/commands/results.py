@@ -14,6 +14,8 @@ from touchgate.reports.style import printable
 from touchgate.results.store import ResultStore
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from touchgate.gate.git import Repository
 
 
@@ -36,15 +38,22 @@ class Results(RepositoryCommand):
             print_json(last or {"schema": 1, "checks": []})
             return 0
         print(f"results in {store.directory}")
-        if last is None:
-            print("no run of this checkout is on record")
-            return 0
-        print(f"last run    base {str(last['base'])[:7]}  head {str(last['head'])[:7]}  exit {last['exit']}")
-        for check in last["checks"]:
-            word = "cached" if check["cached"] else check["verdict"] or "never reached"
-            print(f"  {word:<13}  {check['name']}  {printable(check['reason'] or '')}".rstrip())
-            if check.get("log"):
-                print(f"                 log: {check['log']}")
-            if check["verdict"] in ("failed", "error", "timed_out"):
-                print(f"                 repeat: {repeat(check['name'], last.get('suite', 'smoke'))}")
+        try:
+            lines = ["no run of this checkout is on record"] if last is None else in_words(last)
+        except (KeyError, TypeError, AttributeError):
+            lines = ["the record of the last run can't be read; the next run writes a new one"]
+        print("\n".join(lines))
         return 0
+
+
+def in_words(last: Mapping[str, Any]) -> list[str]:
+    """A run's result.json for a person. Raises KeyError, TypeError or AttributeError where it is none."""
+    lines = [f"last run    base {str(last['base'])[:7]}  head {str(last['head'])[:7]}  exit {last['exit']}"]
+    for check in last["checks"]:
+        word = "cached" if check["cached"] else check["verdict"] or "never reached"
+        lines.append(f"  {word:<13}  {check['name']}  {printable(check['reason'] or '')}".rstrip())
+        if check.get("log"):
+            lines.append(f"                 log: {check['log']}")
+        if check["verdict"] in ("failed", "error", "timed_out"):
+            lines.append(f"                 repeat: {repeat(check['name'], last.get('suite', 'smoke'))}")
+    return lines

@@ -6,13 +6,15 @@ In a repository that does not choose touchgate this is doit's own `run`, option 
 from __future__ import annotations
 
 import inspect
+import io
 import signal
 import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 from doit.cmd_run import Run as DoitRun
 from doit.cmdparse import CmdOption, CmdParseError
@@ -55,9 +57,12 @@ class Run(DoitRun):  # type: ignore[misc]  # doit has no types
         given = params.get("num_process") or 0
         self._options = from_params(params, names, loader.started_in, jobs=given or None)
         own_names = {task.name for task in own}
-        if names and all(name.partition(":")[0] in own_names for name in names):
+        selected = names or list(params.get("default_tasks") or ())
+        also = needed_lanes(own, [name for name in selected if name in own_names])
+        if names and not also and all(name.partition(":")[0] in own_names for name in names):
             return None
-        self.session = prepare(loader, self._options, own_names, quiet=params.get("reporter") != "touchgate")
+        self._options = replace(self._options, also=frozenset(also))
+        self.session = prepare(loader, self._options, own_names, self._stream(params))
         running = [decision.lane for decision in self.session.plan.running if decision.lane in self.session.declared.head]
         if not names:
             self.sel_tasks = [*running, *(params.get("default_tasks") or ())]
@@ -88,6 +93,16 @@ class Run(DoitRun):  # type: ignore[misc]  # doit has no types
             return internal(error)
         return code
 
+    def _stream(self, params: Any) -> TextIO:
+        """Where the report goes: doit's --output-file, else standard output; nowhere when another reporter speaks."""
+        if params.get("reporter") != "touchgate" or sys.stdout is None:
+            return io.StringIO()
+        outfile = params.get("outfile")
+        if isinstance(outfile, str):
+            self._file = Path(outfile).open("w", encoding="utf-8")  # noqa: SIM115  open as long as the run
+            return self._file
+        return sys.stdout
+
     # -- running ------------------------------------------------------------------------------------------------------
 
     def execute(self, params: Any, args: list[str]) -> int:
@@ -116,12 +131,13 @@ class Run(DoitRun):  # type: ignore[misc]  # doit has no types
             return code if self.session is None else conclude(self.session, self._reporter_of_own_tasks)
 
     _reporter_of_own_tasks: TouchgateReporter | None = None
+    _file: TextIO | None = None
 
     def _execute(self, outfile: Any, reporter: Any = "console", **rest: Any) -> int:
         """doit's, with our reporter as an instance: it must know the run."""
         if self.session is not None and reporter == "touchgate":
-            stream = outfile if not isinstance(outfile, str) else Path(outfile).open("w", encoding="utf-8")  # noqa: SIM115
-            self._reporter_of_own_tasks = reporter = TouchgateReporter(stream, {}, tell=self._tell)
+            outfile = self._file or outfile
+            self._reporter_of_own_tasks = reporter = TouchgateReporter(outfile, {}, tell=self._tell)
         code: int = super()._execute(outfile, reporter=reporter, **rest)
         return code
 
@@ -133,6 +149,23 @@ class Run(DoitRun):  # type: ignore[misc]  # doit has no types
 
         if self.session is not None:
             tell(self.session, name)
+
+
+def needed_lanes(own: list[Task], selected: list[str]) -> set[str]:
+    """The names before a colon that selected tasks of dodo.py depend on, directly or not, and that are none of its own."""
+    by_name = {task.name: task for task in own}
+    ahead, seen, outside = list(selected), set(), set()
+    while ahead:
+        name = ahead.pop()
+        if name in seen:
+            continue
+        seen.add(name)
+        task = by_name.get(name)
+        if task is None:
+            outside.add(name.partition(":")[0])
+        else:
+            ahead += [*task.task_dep, *task.setup_tasks]
+    return outside
 
 
 @contextmanager
@@ -156,5 +189,7 @@ def _signals(run: Run) -> Iterator[None]:
     try:
         yield
     finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+        if run.session is None or not run.session.interrupted:
+            # Else the process ends now, and a second Ctrl-C must not change its exit code.
+            for number, handler in before.items():
+                signal.signal(number, handler)
