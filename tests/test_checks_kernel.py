@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import py_compile
 import re
 import subprocess
 import sys
 from dataclasses import dataclass
+from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
 
 import pytest
@@ -137,17 +140,72 @@ def test_inputs_are_all_that_oracle_and_kernel_reach(here):
     here.edit(CU, "// y[i]", '#include "../common/near.cuh"\n// y[i]')
     here.edit(PY, "import numpy as np\n", "import numpy as np\nfrom . import helper\n")
     files = (
+        "../outside.py",
+        "../outside/__init__.py",
+        "kernels/common.py",
+        "kernels/common/__init__.py",
         "kernels/common/deep.cuh",
+        "kernels/common/missing.py",
+        "kernels/common/missing/__init__.py",
         "kernels/common/near.cuh",
         "kernels/common/values.py",
+        "kernels/common/values/__init__.py",
+        "kernels/scale.py",
+        "kernels/scale/__init__.py",
         "kernels/scale/helper.py",
+        "kernels/scale/helper/__init__.py",
         CU,
         PY,
+        "kernels/scale/sub.py",
+        "kernels/scale/sub/__init__.py",
         "kernels/scale/sub/tool.py",
+        "kernels/scale/sub/tool/__init__.py",
     )
     spec = here.specs()["scale:kernel"]
     assert KIND.inputs(spec, here.root, "emulated") == Inputs(files, ("python", "numpy", "g++"))
     assert KIND.inputs(spec, here.root, "gpu").tools == ("python", "numpy", "nvcc", "pycuda")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "def f():\n    from . import nat\n",
+        "async def f():\n    async with a as b:\n        from . import nat\n",
+        "try:\n    pass\nexcept A:\n    from . import nat\n",
+        "try:\n    pass\nfinally:\n    from . import nat\n",
+        "if a:\n    pass\nelif b:\n    pass\nelse:\n    from . import nat\n",
+        "for a in b:\n    pass\nelse:\n    from . import nat\n",
+        "while a:\n    from . import nat\n",
+        "with a:\n    from . import nat\n",
+        "match a:\n    case 1:\n        from . import nat\n",
+        "class A:\n    class B:\n        def f(self):\n            from . import nat\n",
+        "x = lambda: 1 if a else 2; from . import other, nat as n\n",
+        "from \\\n  . import (\n  nat)\n",
+        "from.import nat\n",
+        "# coding: utf-7\n+AGY-rom . import nat\n",
+    ],
+)
+def test_an_import_is_found_wherever_it_stands(tmp_path, text):
+    (tmp_path / "main.py").write_text(text)
+    assert {"nat.py", "nat/__init__.py"} <= set(oracle_files("main.py", tmp_path))
+
+
+def test_the_packages_on_the_way_are_inputs_and_what_a_module_defines_is_none(tmp_path):
+    for name, text in {
+        "k/a/main.py": "from ..ref.m import F\nfrom ..all import *\n",
+        "k/ref/m.py": "F = 1\n",
+        "k/ref/__init__.py": "try:\n    from .deep import x\nexcept ImportError:\n    pass\n",
+        "k/all/__init__.py": "__all__ = ['one', 'two']\n",
+        "k/all/one.py": "",
+        "k/all/two/__init__.py": "",
+        "k/all/notes.txt": "",
+    }.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    modules = ("k/all", "k/all/__init__", "k/all/one", "k/all/two", "k/ref", "k/ref/deep", "k/ref/deep/x", "k/ref/m")
+    both = {name for module in modules for name in (f"{module}.py", f"{module}/__init__.py")}
+    assert set(oracle_files("k/a/main.py", tmp_path)) == {"k/a/main.py", *both}
+    assert load_file(tmp_path / "k" / "a" / "main.py").one
 
 
 def test_an_oracle_file_that_does_not_parse_is_still_an_input(here):
@@ -340,6 +398,57 @@ def test_a_file_is_read_as_it_is_now(tmp_path):
     for value in (1, 2):
         path.write_text(f"value = {value}\n")
         assert load_file(path).value == value
+
+
+def test_a_sibling_is_compiled_from_what_it_says_now(tmp_path):
+    nat = tmp_path / "nat.py"
+    nat.write_text("value = 1\n")
+    os.utime(nat, (1_000_000_000, 1_000_000_000))
+    py_compile.compile(str(nat), doraise=True)
+    nat.write_text("value = 2\n")
+    os.utime(nat, (1_000_000_000, 1_000_000_000))
+    (tmp_path / "main.py").write_text("from . import nat\nvalue = nat.value\n")
+    assert load_file(tmp_path / "main.py").value == 2
+
+
+def test_packages_and_folders_are_found_as_python_finds_them(tmp_path):
+    for name, text in {
+        "p/__init__.py": "value = 1\nfrom .inner import more\n",
+        "p/inner.py": "more = 2\n",
+        "p.py": "value = 'the package goes first'\n",
+        "plain/m.py": "value = 3\n",
+        "main.py": "from .p import value, more\nfrom .plain.m import value as third\n"
+        "def late():\n    from .lazy import value\n    return value\n",
+        "lazy.py": "value = 4\n",
+    }.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    main = load_file(tmp_path / "main.py")
+    assert (main.value, main.more, main.third, main.late()) == (1, 2, 3, 4)
+    assert not list(tmp_path.rglob("*.pyc"))
+
+
+@pytest.mark.parametrize("name", ["nat.pyc", f"nat{EXTENSION_SUFFIXES[0]}", "nat/__init__.pyc", "nat.abi3.so"])
+def test_what_is_no_source_is_refused(tmp_path, name):
+    if not name.endswith((*EXTENSION_SUFFIXES, ".pyc")):
+        pytest.skip("not a suffix of extension modules here")
+    (tmp_path / name).parent.mkdir(exist_ok=True)
+    (tmp_path / name).touch()
+    (tmp_path / "main.py").write_text("try:\n    from . import nat\nexcept ImportError:\n    pass\n")
+    with pytest.raises(OracleFault, match=f"imports .*{re.escape(name)}, which is no source; put nat.py in its place"):
+        load_file(tmp_path / "main.py")
+
+
+def test_an_import_that_nobody_foresees_is_refused(tmp_path):
+    (tmp_path / "nat.py").touch()
+    (tmp_path / "main.py").write_text("import importlib\nimportlib.import_module('.nat', __package__)\n")
+    with pytest.raises(OracleFault, match=r"imports .*/nat.py in a way that can't be foreseen"):
+        load_file(tmp_path / "main.py")
+
+
+def test_a_missing_sibling_is_an_import_error(tmp_path):
+    (tmp_path / "main.py").write_text("try:\n    from .nat import x\nexcept ImportError as error:\n    text = str(error)\n")
+    assert load_file(tmp_path / "main.py").text == f"No module named 'nat' in {tmp_path}"
 
 
 def test_an_oracle_of_another_type_or_with_equal_blocks_is_refused(here):

@@ -94,6 +94,7 @@ def test_inputs_are_the_folder_the_decoder_the_kernel_and_what_they_reach(folder
     found = KIND.inputs(spec, tmp_path, "emulated")
     assert found.files == (
         "kernels/more.py",
+        "kernels/more/__init__.py",
         "kernels/tiny.cu",
         "kernels/tiny.cuh",
         "kernels/tiny.py",

@@ -8,15 +8,17 @@ from __future__ import annotations
 
 import hashlib
 import importlib.util
+import os
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from importlib.machinery import SourceFileLoader
+from importlib import machinery
 from pathlib import Path
 from types import CodeType, ModuleType
 from typing import TYPE_CHECKING, Any
 
 from touchgate.checks import numerics
+from touchgate.checks.oracles import oracle_files
 
 if TYPE_CHECKING:
     import numpy as np
@@ -169,10 +171,18 @@ def load_file(path: Path) -> ModuleType:
     """Execute a Python file as a module of its own. Raises what the file raises.
 
     Its folder and the ones above are its packages, by names that nothing else uses, so `from . import other` finds
-    the file beside it and two files of one name in different folders do not meet.
+    the file beside it and two files of one name in different folders do not meet. What it imports so is compiled from
+    the source that lies there, and only if `oracle_files` knows of it: nothing runs that is not in a result's key.
     """
     path = path.absolute()
-    label = "touchgate_oracle_" + hashlib.sha256(str(path.parent).encode(errors="surrogateescape")).hexdigest()[:12]
+    label = _LABEL + hashlib.sha256(str(path.parent).encode(errors="surrogateescape")).hexdigest()[:12]
+    root = Path(path.anchor)
+    known = oracle_files(str(path.relative_to(root)), root)
+    finder = next((one for one in sys.meta_path if isinstance(one, _Finder)), None)
+    if finder is None:
+        finder = _Finder()
+        sys.meta_path.insert(0, finder)
+    finder.known.setdefault(label, set()).update(os.path.normpath(root / file) for file in known)
     name = ""
     for depth, folder in enumerate([*reversed(path.parent.parents), path.parent]):
         name = f"{name}.d{depth}" if name else label
@@ -198,11 +208,55 @@ def load_file(path: Path) -> ModuleType:
     return module
 
 
-class _Fresh(SourceFileLoader):
+_LABEL = "touchgate_oracle_"
+_COMPILED = (*machinery.EXTENSION_SUFFIXES, *machinery.BYTECODE_SUFFIXES)
+
+
+class _Fresh(machinery.SourceFileLoader):
     """Compiles what the file says now: old byte code is told from new by size and whole seconds alone."""
 
     def get_code(self, fullname: str) -> CodeType:  # noqa: ARG002  the loader's interface
         return compile(self.get_data(self.path), self.path, "exec", dont_inherit=True)
+
+
+class _Finder:
+    """Finds what files loaded by `load_file` import relatively, as Python would, but sources only."""
+
+    def __init__(self) -> None:
+        self.known: dict[str, set[str]] = {}
+        """First part of the modules' names -> the files that may be executed."""
+
+    def find_spec(self, name: str, path: Sequence[str] | None, _target: object = None) -> machinery.ModuleSpec | None:
+        """The interface of `sys.meta_path`. Raises `OracleFault`: an ImportError could be caught by the file."""
+        label = name.partition(".")[0]
+        if label not in self.known:
+            return None
+        tail = name.rpartition(".")[2]
+        folders = []
+        for folder in path or ():
+            base = Path(folder, tail)
+            for file, locations in ((base / "__init__.py", [str(base)]), (Path(folder, f"{tail}.py"), None)):
+                if file.is_file():
+                    if os.path.normpath(file) not in self.known[label]:
+                        raise OracleFault(
+                            f"imports {file} in a way that can't be foreseen; write `from ... import {tail}` as a statement"
+                        )
+                    loader = _Fresh(name, str(file))
+                    return importlib.util.spec_from_file_location(
+                        name, file, loader=loader, submodule_search_locations=locations
+                    )
+            compiled = [Path(f"{stem}{suffix}") for stem in (base / "__init__", base) for suffix in _COMPILED]
+            found = next((file for file in compiled if file.is_file()), None)
+            if found is not None:
+                raise OracleFault(f"imports {found}, which is no source; put {tail}.py in its place")
+            if base.is_dir():
+                folders.append(str(base))
+        if folders:
+            spec = machinery.ModuleSpec(name, None, is_package=True)
+            spec.submodule_search_locations = folders
+            return spec
+        # No other finder is asked: one would find byte code, or what another package hooks in.
+        raise ModuleNotFoundError(f"No module named {tail!r} in {', '.join(path or ())}", name=name)
 
 
 def load_oracle(path: Path) -> Oracle:
