@@ -40,4 +40,4 @@ def test_a_fault_of_the_gate_itself_skips_nothing(
     assert cli.main([], {"GITHUB_OUTPUT": str(output)}) == 0
     told = capsys.readouterr()
     assert (told.out, output.read_text()) == ("true\n", "run=true\n")
-    assert told.err == "everything runs: touchgate itself failed: RuntimeError: a bug; please report it\n"
+    assert told.err.endswith("everything runs: touchgate itself failed: RuntimeError: a bug; please report it\n")

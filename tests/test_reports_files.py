@@ -312,7 +312,7 @@ def test_summary_as_a_whole():
         == """\
 ### touchgate: exit 1
 
-**7 checks: 1 passed (emulated), 1 failed, 1 error, 1 timed out, 1 unmeasured, 1 cached, 1 never reached \
+**7 checks: 1 passed (emulated), 1 failed (emulated), 1 error, 1 timed out, 1 unmeasured, 1 cached, 1 never reached \
 in 9.00 s, exit 1**
 
 base `3f2c1aa`, head `9b1d004`, merge base `3f2c1aa`; 4 paths touched
@@ -333,7 +333,7 @@ base `3f2c1aa`, head `9b1d004`, merge base `3f2c1aa`; 4 paths touched
 | `gemm:kernel` | passed (emulated) | 12.30 | 21 cases, max err 1.0e-06 (bound 1.0e-05) |
 | `gemm:late` | **never reached** |  |  |
 | `gemm:slow` | **TIMED OUT** | 60.00 | stopped after 1 minutes |
-| `gemm:vectors` | **FAILED** | 0.31 | 2 of 9 digests differ |
+| `gemm:vectors` | **FAILED (emulated)** | 0.31 | 2 of 9 digests differ |
 
 #### ERROR: `gemm:broken`
 

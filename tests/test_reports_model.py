@@ -161,7 +161,7 @@ def test_every_verdict_has_a_word():
         (EMULATED, "passed (emulated)"),
         (replace(PASS, cached=True), "cached"),
         (replace(EMULATED, cached=True), "cached (emulated)"),
-        (check(Verdict.FAILED, device="emulated"), "FAILED"),
+        (check(Verdict.FAILED, device="emulated"), "FAILED (emulated)"),
         (check(Verdict.TIMED_OUT), "TIMED OUT"),
         (check(Verdict.ERROR), "ERROR"),
         (check(Verdict.UNMEASURED), "unmeasured"),

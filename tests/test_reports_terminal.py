@@ -89,12 +89,12 @@ WHOLE = (
     HEADER
     + """\
 .  gemm:compile           passed              1.42 s   3 cases
-.  gemm:vectors:float16   FAILED              0.31 s   max err 3.1e-02 > 1.0e-02 at [17, 4]
+.  gemm:vectors:float16   FAILED (emulated)   0.31 s   max err 3.1e-02 > 1.0e-02 at [17, 4]
 -- gemm:vectors:float32   cached (emulated)            last run 2026-11-30 18:02, 0.28 s
 .  gemm:kernel            passed (emulated)   12.3 s   21 cases, max err 1.0e-06 (bound 1.0e-05)
 .  gemm:benchmark         unmeasured                   there is no GPU
 
-FAILED  gemm:vectors:float16   max err 3.1e-02 > 1.0e-02 at [17, 4]
+FAILED (emulated)  gemm:vectors:float16   max err 3.1e-02 > 1.0e-02 at [17, 4]
    | got 0x3c00
    | expected 0x3c01
    declared: tasks/lanes.yml:7:9
@@ -103,7 +103,7 @@ FAILED  gemm:vectors:float16   max err 3.1e-02 > 1.0e-02 at [17, 4]
    repeat: doit --fresh gemm:vectors:float16
 
 unmeasured: gemm:benchmark: there is no GPU
-5 checks: 1 passed, 1 passed (emulated), 1 failed, 1 unmeasured, 1 cached (emulated) in 12.9 s, exit 1
+5 checks: 1 passed, 1 passed (emulated), 1 failed (emulated), 1 unmeasured, 1 cached (emulated) in 12.9 s, exit 1
 """
 )
 
@@ -159,7 +159,7 @@ device   emulated: no NVIDIA driver
 
 def test_many_untouched_lanes_are_a_count():
     lanes = (GEMM, *(replace(ADD, name=f"lane{number}") for number in range(30)))
-    assert "30 lanes untouched (-v lists them)\n" in tell(Pipe(), info=replace(INFO, lanes=lanes), checks=())
+    assert "30 lanes untouched (-v 2 lists them)\n" in tell(Pipe(), info=replace(INFO, lanes=lanes), checks=())
 
 
 def test_nothing_touched():
@@ -284,7 +284,7 @@ def test_long_detail_and_many_variables_are_cut():
 )
 def test_colour_and_redrawing(environ, screen, coloured, live):
     text = tell(Screen() if screen else Pipe(), environ=environ, width=100)
-    assert ("\x1b[1;31mFAILED\x1b[0m" in text) == coloured
+    assert ("\x1b[1;31mFAILED (emulated)\x1b[0m" in text) == coloured
     assert ("\r\x1b[K" in text) == live
 
 

@@ -52,7 +52,9 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     lend(folder / "lent")
     (site,) = (folder / "venv" / "lib").glob("python*/site-packages")
     (site / "lent.pth").write_text(f"{folder / 'lent'}\n")
-    install = [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--no-index", "--prefix", str(folder / "venv")]
+    pip = [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--no-index"]
+    # Without this, pip would first remove the touchgate that runs these tests.
+    install = [*pip, "--ignore-installed", "--prefix", str(folder / "venv")]
     subprocess.run([*install, str(wheel)], check=True)
     for script in ("touchgate",):
         path = folder / "venv" / "bin" / script

@@ -99,6 +99,8 @@ def run(request: dict[str, Any]) -> Outcome:
         text = str(error).partition("\n")[0]
         reason = f"{_blamed_line(error, context.root)}: {type(error).__name__}: {text}"
         outcome = Outcome(Verdict.ERROR, reason=reason)
+    reason, _, more = outcome.reason.partition("\n")
+    outcome = replace(outcome, reason=reason, detail=(*more.splitlines(), *outcome.detail))
     device = outcome.device or (context.device_name() if outcome.verdict is not Verdict.UNMEASURED else None)
     facts = dict(outcome.facts)
     opened = context._device  # noqa: SLF001

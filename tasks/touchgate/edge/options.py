@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+from doit.exceptions import InvalidCommand
 
 from touchgate.gate.model import SUITES
 
@@ -196,4 +199,7 @@ def from_params(params: Mapping[str, Any], names: list[str], started_in: Path, *
 
 
 def _architecture(text: object) -> str:
-    return str(text).lower().removeprefix("sm_").strip()
+    name = str(text).lower().strip().removeprefix("sm_")
+    if not re.fullmatch(r"[1-9][0-9]{1,2}[af]?", name):
+        raise InvalidCommand(f"'{text}' is no architecture; one is written as 87, 90 or sm_121")
+    return name

@@ -10,7 +10,7 @@ import fnmatch
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from touchgate.checks import CheckSpec, DeclarationFault
 from touchgate.checks.registry import KnownOptions, foreign_code, kind
@@ -102,10 +102,26 @@ def expand(lane: Lane, root: Path) -> tuple[CheckSpec, ...]:
             problems.append(Problem(lane.at, message, None))
         taken[spec.name] = spec
     if problems:
-        # The lane files of the working tree, for the caret; what can't be read goes without.
-        files = {problem.at.file for problem in problems}
-        raise DeclarationError(problems, {name: (root / name).read_bytes() for name in files if (root / name).is_file()})
+        _raise_with_text(problems, root)
     return tuple(specs)
+
+
+def validate(lanes: Mapping[str, Lane], root: Path) -> None:
+    """Look at the declarations of every lane, running or not, so that all mistakes come at once. Raises DeclarationError."""
+    problems: list[Problem] = []
+    for lane in lanes.values():
+        try:
+            expand(lane, root)
+        except DeclarationError as error:
+            problems += error.problems
+    if problems:
+        _raise_with_text(problems, root)
+
+
+def _raise_with_text(problems: Sequence[Problem], root: Path) -> NoReturn:
+    """With the lane files of the working tree, for the caret; what can't be read goes without."""
+    files = {problem.at.file for problem in problems}
+    raise DeclarationError(problems, {name: (root / name).read_bytes() for name in files if (root / name).is_file()})
 
 
 def wanted(lane: Lane, specs: Sequence[CheckSpec], suite: str, names: Sequence[str]) -> tuple[CheckSpec, ...]:

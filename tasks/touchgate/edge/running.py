@@ -19,6 +19,7 @@ from touchgate.edge.planning import (
     plan_lanes,
     running_lanes,
     selected_lanes,
+    validate,
     verify_head,
 )
 from touchgate.edge.session import Finished, Session, lane_seconds
@@ -57,6 +58,8 @@ def prepare(loader: TouchgateLoader, options: RunOptions, own: set[str], stream:
     options = replace(options, names=lanes_named)
     unknown = [name for name in lanes_named if not selected_lanes(declared.head, [name])]
     if unknown:
+        if unknown[0].startswith("-"):
+            raise UsageFault(f"'{unknown[0]}' stands behind a name: options come before names")
         from difflib import get_close_matches  # noqa: PLC0415
 
         near = get_close_matches(unknown[0].partition(":")[0], list(declared.head), 1)
@@ -65,6 +68,7 @@ def prepare(loader: TouchgateLoader, options: RunOptions, own: set[str], stream:
     plan = plan_lanes(declared, options)
     store = ResultStore(_own_folder(places.results_dir(options.environ)), str(repo.root))
     if running_lanes(declared, plan):
+        validate(declared.head, repo.root)
         keyring = Keyring(repo, declared.head, options.environ, devices.choose(options.device, options.environ))
         try:
             checks = plan_checks(declared, plan, options, keyring, store)
@@ -174,7 +178,7 @@ def report_of(session: Session) -> model.RunReport:
     """The report as far as the run has come."""
     judged = session.declared.judged
     change = judged.change
-    running = bool(running_lanes(session.declared, session.plan))
+    on_device = any(check.place != "host" for check in session.checks)
     done = [session.finished.get(check.spec.name) or Finished(check, None) for check in session.checks]
     return model.RunReport(
         base=change.base,
@@ -190,7 +194,7 @@ def report_of(session: Session) -> model.RunReport:
         lanes=lane_reports(session.declared, session.plan, session),
         checks=tuple(_check_report(session, one) for one in done),
         seconds=time.monotonic() - session.began,
-        device=session.choice.line(session.options.environ) if running else "",
+        device=session.choice.line(session.options.environ) if on_device else "",
         lease=session.lease_words,
         reservation=session.options.reservation,
         notes=tuple(session.notes),

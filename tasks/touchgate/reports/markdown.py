@@ -121,7 +121,9 @@ def _head(report: RunReport) -> str:
     lines += [f"- everything is due: {text(report.due)}"] if report.due else []
     for name, value in (("device", report.device), ("lease", report.lease), ("reservation", report.reservation)):
         lines += [f"- {name}: {text(value)}"] if value else []
-    lines += [f"- {text(lane.name)} runs: {text(lane.reason)} {text(lane.where)}".rstrip() for lane in report.running[:MANY]]
+    for lane in report.running[:MANY]:
+        where = "" if lane.where in lane.reason else f" {text(lane.where)}"
+        lines.append(f"- {text(lane.name)} runs: {text(lane.reason)}{where}")
     if report.untouched:
         names = ", ".join(code(lane.name) for lane in report.untouched[:MANY])
         names += ", ..." if len(report.untouched) > MANY else ""

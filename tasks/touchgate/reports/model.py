@@ -88,9 +88,8 @@ class CheckReport:
         """The result in a word or two. An emulated pass says so, reused or not."""
         if self.verdict is None:
             return NEVER_REACHED
-        if self.passed:
-            return ("cached" if self.cached else WORDS[Verdict.PASSED]) + (" (emulated)" if self.emulated else "")
-        return WORDS[self.verdict]
+        word = "cached" if self.reused else WORDS[self.verdict]
+        return word + (" (emulated)" if self.emulated and self.verdict is not Verdict.UNMEASURED else "")
 
 
 @dataclass(frozen=True)

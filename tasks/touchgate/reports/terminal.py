@@ -1,7 +1,7 @@
 """What a person reads while a run goes on, and at its end.
 
 With one worker on a pipe a check's name comes first, flushed, and the result behind it, so that a log that stops shows
-where. With several that would tear lines apart, so each line is written whole when its check ends (`-v` adds one when
+where. With several that would tear lines apart, so each line is written whole when its check ends (`-v 2` adds one when
 it starts). On a terminal the names of what runs are in the live line below, redrawn in place and gone at the end.
 """
 
@@ -40,6 +40,8 @@ NAME_WIDTH = 48
 COLUMNS = 80
 """Of a terminal that does not say."""
 DETAIL_LINES = 40
+HINT = 60
+"""Columns for the reason of a failure on its line."""
 FACT_WIDTH = 200
 MANY_NAMES = 30
 
@@ -215,7 +217,7 @@ class Terminal:
             return [*lines, *(self._lane(lane, column) for lane in report.untouched)]
         if len(untouched) <= words.FEW:
             return [*lines, f"{head}: {', '.join(printable(lane.name) for lane in untouched)}"]
-        return [*lines, f"{head} (-v lists them)"]
+        return [*lines, f"{head} (-v 2 lists them)"]
 
     def _lane(self, lane: LaneReport, column: int) -> str:
         idle = "not run" if lane.set_aside else "untouched"
@@ -244,7 +246,10 @@ class Terminal:
         seconds = "" if check.reused or check.seconds is None or check.verdict is Verdict.UNMEASURED else check.seconds
         took = seconds if isinstance(seconds, str) else words.duration(seconds)
         styled = self._paint(word, *STYLES[word.partition(" (")[0]]) + " " * (self._word_width - cells(word))
-        tail = f"   {took:>6}   {printable(words.remark(check))}".rstrip()
+        remark = words.remark(check)
+        if check.broken and check.detail:
+            remark = clip(remark, HINT)  # whole in the summary
+        tail = f"   {took:>6}   {printable(remark)}".rstrip()
         return (styled + tail) if tail else styled.rstrip()
 
     def _facts(self, check: CheckReport) -> list[str]:
@@ -256,8 +261,11 @@ class Terminal:
 
     def _failure(self, check: CheckReport, report: RunReport) -> list[str]:
         why = words.remark(check)
+        if any(line and line in why for line in check.detail):
+            # The detail says it, and the line above did.
+            why = ""
         title = (
-            self._paint(check.word, *STYLES[check.word])
+            self._paint(check.word, *STYLES[check.word.partition(" (")[0]])
             + f"  {printable(check.name)}"
             + (f"   {printable(why)}" if why else "")
         )

@@ -100,12 +100,11 @@ def tally(checks: Iterable[CheckReport]) -> str:
     counts: dict[str, int] = {}
     for check in checks:
         counts[check.word.lower()] = counts.get(check.word.lower(), 0) + 1
-    order = [word.lower() for word in WORDS.values()]
-    order[1:1] = ["passed (emulated)"]
-    order += ["cached", "cached (emulated)", "never reached"]
-    said = {"error": "errors"}
+    plain = [*(word.lower() for word in WORDS.values()), "cached", "never reached"]
+    order = [word + suffix for word in plain for suffix in ("", " (emulated)")]
+    # Only an error is counted in another number.
     return ", ".join(
-        f"{counts[word]} {said.get(word, word) if counts[word] > 1 else word}" for word in order if word in counts
+        f"{counts[word]} {word.replace('error', 'errors') if counts[word] > 1 else word}" for word in order if word in counts
     )
 
 

@@ -41,6 +41,9 @@ class RepositoryCommand(Command):  # type: ignore[misc]  # doit has no types
             run = Run(task_loader=self._loader, cmds=self._cmds, config=self.config, bin_name=self.bin_name)
             code: int = run.parse_execute([self.name, *in_args])
             return code
+        if in_args[:1] in (["--help"], ["-h"]):
+            print(self.help())
+            return 0
         rest: list[str] = []
         args, after = _split(_as_typed(self.name, in_args))
         try:

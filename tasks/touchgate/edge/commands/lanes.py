@@ -9,12 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 from touchgate.edge.commands.base import RepositoryCommand, print_json
 from touchgate.edge.options import AS_JSON, JUDGE, SUITE, RunOptions
-from touchgate.edge.planning import UsageFault, plan_lanes
+from touchgate.edge.planning import UsageFault, plan_lanes, validate
 from touchgate.gate.declared import Declared
 from touchgate.gate.model import Decision, Lane, LaneDecision
 from touchgate.reports.style import printable
+from touchgate.reports.words import plural
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
     from touchgate.gate.git import Repository
 
 ACTIONS = ("check", "why", "init", "schema")
@@ -132,24 +135,40 @@ def _why(declared: Declared, decisions: Any, name: str) -> int:
 
 def _check(repo: Repository, declared: Declared) -> int:
     """Print what is wrong with patterns; 1 when anything is."""
-    from touchgate.gate.patterns import PatternList  # noqa: PLC0415
-
-    tracked = [entry.path for entry in repo.tracked()]
-    found = []
-    for lane in declared.head.values():
-        for pattern in lane.paths:
-            positive = PatternList([pattern.text.removeprefix("!")])
-            if not any(positive.decides(path) is not None for path in tracked):
-                found.append(f"{pattern.at}: '{pattern.text}' of lane '{lane.name}' matches no tracked file")
-    by_paths: dict[tuple[str, ...], Lane] = {}
-    for lane in declared.head.values():
-        key = tuple(pattern.text for pattern in lane.paths)
-        twin = by_paths.setdefault(key, lane)
-        if twin is not lane:
-            found.append(f"{lane.at}: lane '{lane.name}' has the same paths as '{twin.name}' ({twin.at})")
+    validate(declared.head, repo.root)
+    lanes = declared.head.values()
+    found = [*_missing_inputs(repo, lanes), *_dead_patterns(repo, lanes), *_twins(lanes)]
     for line in found:
         sys.stdout.write(f"{line}\n")
     files = len({Path(lane.at.file) for lane in declared.head.values()})
     if not found:
-        print(f"{len(declared.head)} lanes in {files} files: every pattern matches a tracked file")
+        print(f"{plural(len(declared.head), 'lane')} in {plural(files, 'file')}: every pattern matches a tracked file")
     return 1 if found else 0
+
+
+def _missing_inputs(repo: Repository, lanes: Iterable[Lane]) -> Iterator[str]:
+    for lane in lanes:
+        for check in lane.checks:
+            named = check.options.get("inputs")
+            for name in named if isinstance(named, (list, tuple)) else ():
+                if not (repo.root / str(name)).exists():
+                    yield f"{check.at}: input '{name}' of a check of lane '{lane.name}' does not exist"
+
+
+def _dead_patterns(repo: Repository, lanes: Iterable[Lane]) -> Iterator[str]:
+    from touchgate.gate.patterns import PatternList  # noqa: PLC0415
+
+    tracked = [entry.path for entry in repo.tracked()]
+    for lane in lanes:
+        for pattern in lane.paths:
+            positive = PatternList([pattern.text.removeprefix("!")])
+            if not any(positive.decides(path) is not None for path in tracked):
+                yield f"{pattern.at}: '{pattern.text}' of lane '{lane.name}' matches no tracked file"
+
+
+def _twins(lanes: Iterable[Lane]) -> Iterator[str]:
+    by_paths: dict[tuple[str, ...], Lane] = {}
+    for lane in lanes:
+        twin = by_paths.setdefault(tuple(pattern.text for pattern in lane.paths), lane)
+        if twin is not lane:
+            yield f"{lane.at}: lane '{lane.name}' has the same paths as '{twin.name}' ({twin.at})"

@@ -12,7 +12,7 @@ from doit.cmd_info import Info as DoitInfo
 from doit.cmd_list import List as DoitList
 from doit.cmd_resetdep import ResetDep as DoitResetDep
 
-from touchgate.edge.loader import adopt
+from touchgate.edge.loader import TouchgateLoader, adopt
 
 
 class _Adopting:
@@ -21,6 +21,26 @@ class _Adopting:
     def __init__(self, *, task_loader: Any, config: Any = None, **kwargs: Any) -> None:
         loader, config = adopt(task_loader, config)
         super().__init__(task_loader=loader, config=config, **kwargs)  # type: ignore[call-arg]
+
+
+class _OwnTasksOnly(_Adopting):
+    """doit's database knows nothing of checks, whose results are kept elsewhere: these commands are for dodo.py's tasks."""
+
+    def execute(self, params: Any, args: list[str]) -> int:
+        """Refuse lanes, and the call without names, which would mean them all."""
+        loader = self.loader  # type: ignore[attr-defined]
+        if isinstance(loader, TouchgateLoader):
+            from touchgate.edge.commands.base import refuse  # noqa: PLC0415
+
+            loader.setup(params)
+            lanes = loader.lane_names()
+            named = [name for name in args if name.partition(":")[0] in lanes]
+            if named or not args:
+                what = f"'{named[0]}' is a lane's" if named else "without names it would mean every lane"
+                verb = self.name  # type: ignore[attr-defined]
+                return refuse(f"`doit {verb}` is for tasks of dodo.py, and {what}; `doit --fresh NAME` measures a check anew")
+        code: int = super().execute(params, args)  # type: ignore[misc]
+        return code
 
 
 class List(_Adopting, DoitList):  # type: ignore[misc]  # doit has no types
@@ -41,19 +61,19 @@ class Clean(_Adopting, DoitClean):  # type: ignore[misc]
     name = "clean"
 
 
-class Forget(_Adopting, DoitForget):  # type: ignore[misc]
+class Forget(_OwnTasksOnly, DoitForget):  # type: ignore[misc]
     """doit's `forget`."""
 
     name = "forget"
 
 
-class Ignore(_Adopting, DoitIgnore):  # type: ignore[misc]
+class Ignore(_OwnTasksOnly, DoitIgnore):  # type: ignore[misc]
     """doit's `ignore`."""
 
     name = "ignore"
 
 
-class ResetDep(_Adopting, DoitResetDep):  # type: ignore[misc]
+class ResetDep(_OwnTasksOnly, DoitResetDep):  # type: ignore[misc]
     """doit's `reset-dep`."""
 
     name = "reset-dep"

@@ -9,6 +9,7 @@ from touchgate import places
 from touchgate.edge.commands.base import RepositoryCommand, print_json
 from touchgate.edge.options import AS_JSON
 from touchgate.edge.planning import UsageFault
+from touchgate.outcome import EMULATED
 from touchgate.reports.model import repeat
 from touchgate.reports.style import printable
 from touchgate.results.store import ResultStore
@@ -51,7 +52,8 @@ def in_words(last: Mapping[str, Any]) -> list[str]:
     lines = [f"last run    base {str(last['base'])[:7]}  head {str(last['head'])[:7]}  exit {last['exit']}"]
     for check in last["checks"]:
         word = "cached" if check["cached"] else check["verdict"] or "never reached"
-        lines.append(f"  {word:<13}  {check['name']}  {printable(check['reason'] or '')}".rstrip())
+        word += " (emulated)" if check["device"] == EMULATED else ""
+        lines.append(f"  {word:<18}  {check['name']}  {printable(check['reason'] or '')}".rstrip())
         if check.get("log"):
             lines.append(f"                 log: {check['log']}")
         if check["verdict"] in ("failed", "error", "timed_out"):
