@@ -344,3 +344,37 @@ def test_an_untouched_run_imports_nothing_heavy(project: Project) -> None:
     imported = {line.rsplit("|", 1)[-1].strip().partition(".")[0] for line in done.stderr.splitlines()}
     assert imported & {"numpy", "git", "filelock", "rich", "pycuda", "pynvml"} == set()
     assert "nothing touched" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--architectures", "foo"), "ERROR: 'foo' is no architecture; one is written as 87, 90 or sm_121\n"),
+        (("two", "--fresh"), "ERROR: '--fresh' stands behind a name: options come before names\n"),
+        (("forget",), "ERROR: `doit forget` is for tasks of dodo.py, and without names it would mean every lane; "),
+        (("ignore", "two:command"), "ERROR: `doit ignore` is for tasks of dodo.py, and 'two:command' is a lane's; "),
+        (("reset-dep", "two"), "ERROR: `doit reset-dep` is for tasks of dodo.py, and 'two' is a lane's; "),
+        (("touched", "x"), "ERROR: `doit touched` takes no names, and got 'x'\n"),
+        (("lanes", "why"), "ERROR: `doit lanes why` takes one lane\n"),
+        (("lanes", "why", "tow"), "ERROR: no lane 'tow'; did you mean 'two'?\n"),
+    ],
+)
+def test_bad_usage_is_one_line_and_exit_3(project: Project, arguments: tuple[str, ...], said: str) -> None:
+    done = project.doit(*arguments)
+    assert (done.returncode, done.stdout) == (3, "")
+    assert done.stderr.startswith(said)
+
+
+def test_a_named_lane_does_not_hide_the_faults_of_another(project: Project) -> None:
+    project.write("tasks/bad.yml", "lanes:\n  bad:\n    paths: [x/**]\n    checks: [{kernel: kernels/none.py}]\n")
+    done = project.doit("two")
+    assert (done.returncode, done.stdout) == (3, "")
+    assert "tasks/bad.yml:4:14: kernel: there is no oracle file 'kernels/none.py'" in done.stderr
+    assert project.doit("lanes", "check").returncode == 3
+
+
+def test_help_of_our_commands(project: Project) -> None:
+    shown = project.doit("help").stdout
+    assert all(f"doit {name} " in shown for name in ("lanes", "lease", "results", "touched", "vectors"))
+    assert "--report-dir" in project.doit("help", "run").stdout
+    assert project.doit("lanes", "--help").stdout == project.doit("help", "lanes").stdout
