@@ -203,13 +203,33 @@ def test_a_lane_that_only_the_base_declares():
     assert decided("q", head=head, base=base)[1] == "old skip smoke: only the base branch's tip declares it"
     assert decided("o/1", head=head, base=base) == [
         "a run smoke: needs old (tasks/k.yml:1:33): o/1 (M) matches o/** at tasks/k.yml:1:76 of the base branch's tip",
-        (
-            "old skip smoke: o/1 (M) matches o/** at tasks/k.yml:1:76 of the base branch's tip, "
-            "but head does not declare the lane: merge the base branch to run it"
-        ),
+        ("old skip smoke: o/1 (M) matches o/** at tasks/k.yml:1:76 of the base branch's tip, but head removed the lane"),
     ]
     assert decided(head=head, base=base, everything=True)[1] == "old skip smoke: only the base branch's tip declares it"
     assert decided(head=head, base=base, names=["a"])[1] == "old skip smoke: not named"
+
+
+def test_a_lane_that_the_base_gained_runs_where_it_is_touched_and_in_its_suites_only():
+    head = lanes("lanes: {a: {paths: [x], checks: [command: x]}}")
+    base = lanes(
+        "lanes: {a: {paths: [x], checks: [command: x]}, new: {paths: [o/**], checks: [command: x]},"
+        " by: {paths: [p], needs: [a], checks: [command: x]}, late: {paths: [o/**], suites: [full], checks: [command: x]}}"
+    )
+    gained = {"new", "by", "late"}
+    cure = "but head does not declare the lane yet: merge the base branch to run it"
+    assert decided("o/1", head=head, base=base, gained=gained)[1:] == [
+        f"new run smoke: o/1 (M) matches o/** at tasks/k.yml:1:62 of the base branch's tip, {cure}",
+        "by skip smoke: only the base branch's tip declares it",
+        (
+            "late skip smoke: not in the suite smoke; it belongs to full "
+            "(touched: o/1 (M) matches o/** at tasks/k.yml:1:159 of the base branch's tip)"
+        ),
+    ]
+    assert decided("x", head=head, base=base, gained=gained)[2] == (
+        f"by run smoke: needs a (tasks/k.yml:1:117): x (M) matches x at tasks/k.yml:1:21, {cure}"
+    )
+    assert running("o/1", head=head, base=base, suite="full", gained=gained) == {"new": "full", "late": "full"}
+    assert running("o/1", head=head, base=base, gained=gained, everything=True) == {"a": "smoke"}
 
 
 def test_a_lane_that_only_head_declares_runs_with_its_file():

@@ -119,6 +119,21 @@ def test_patterns_that_never_match_are_told_but_do_not_stop():
         ),
         "w.yml:1:80: pattern '!a': `!` has no settled meaning in 'paths-ignore'; use 'paths'",
     ]
+    folded = read("on:\n  push:\n    paths:\n      - >\n        docs/**\n      - 'a '\n      - '! b'\n      - 'c\\ '\n")
+    assert [str(problem) for problem in folded.faults] == [
+        (
+            "w.yml:4:9: pattern 'docs/**\n': it holds a line break or tab and never matches; "
+            "write one plain entry for each pattern, not a `|` or `>` block"
+        ),
+        (
+            "w.yml:6:9: pattern 'a ': it begins or ends with a blank and never matches; "
+            "take it away, or write `\\ ` for the blank itself"
+        ),
+        (
+            "w.yml:7:9: pattern '! b': it begins or ends with a blank and never matches; "
+            "take it away, or write `\\ ` for the blank itself"
+        ),
+    ]
     only_negative = read("on: {push: {paths: ['!a']}}")
     assert [problem.message for problem in only_negative.faults] == [
         "'paths': only patterns with `!` match nothing; put what they take back before them, such as `**`"
@@ -158,6 +173,25 @@ def test_which_list_decides():
 def test_the_decision(event, touched, answer):
     run, path, pattern = decide(read(BOTH), event, touched)
     assert (run, path, pattern and pattern.text) == answer
+
+
+@pytest.mark.parametrize(
+    ("lists", "answer"),
+    [
+        ("paths: [vendor/cutlass/**]", (True, "vendor/", "vendor/cutlass/**")),
+        ("paths: ['!vendor/**', '**/*.cuh']", (True, "vendor/", "**/*.cuh")),
+        ("paths: ['vendor/**', '!vendor/**']", (True, "vendor/", "vendor/**")),
+        ("paths: [vendors/**]", (False, "docs/a", "vendors/**")),
+        ("paths-ignore: ['**']", (True, "vendor/", None)),
+        ("paths-ignore: [docs/**, vendor, 'vendor/**']", (True, "vendor/", None)),
+    ],
+)
+def test_a_folder_whose_content_can_t_be_told(lists, answer):
+    run, path, pattern = decide(read(f"on: {{push: {{{lists}}}}}"), "push", ["docs/a", "vendor", "vendor/"])
+    if answer[0]:
+        assert (run, path, pattern and pattern.text) == answer
+    else:
+        assert run is False
 
 
 def test_a_negative_among_ignored_patterns_never_hides_a_path():

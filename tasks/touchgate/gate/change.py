@@ -15,11 +15,10 @@ import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from touchgate.gate import forge
+from touchgate.gate import forge, nested
 from touchgate.gate.forge import Event, Rule
 from touchgate.gate.git import Commit, GitFault, Repository
 from touchgate.gate.model import Change, TouchedPath
-from touchgate.gate.nested import with_nested
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -127,14 +126,15 @@ def _find(repo: Repository, name: str, source: str) -> _Side:
     meant = {ref: commit for ref in refs if (commit := found[f"{ref}{suffix}"])}
     if f"refs/heads/{stem}" in meant:
         meant.pop(f"refs/remotes/origin/{stem}", None)
-    if found[name]:
-        meant.setdefault(name, found[name])
+    by_git = found[name]
+    if by_git:
+        meant.setdefault(name, by_git)
     several = {commit.id: ref for ref, commit in reversed(meant.items())}
     if len(several) > 1:
         each = " and ".join(f"{ref}{suffix if ref != name else ''} ({commit[:12]})" for commit, ref in several.items())
         return _Side(None, source, f"{name!r} is ambiguous: it stands for {each}; write the one that is meant in full")
     ref, commit = next(iter(meant.items()), ("", None))
-    if ref.startswith("refs/remotes/origin/") and not found[name]:
+    if ref.startswith("refs/remotes/origin/") and not by_git:
         source = f"{source}: {ref.removeprefix('refs/remotes/')}"
     return _Side(commit, source, "" if commit else missing)
 
@@ -308,11 +308,9 @@ def _touched(repo: Repository, merge_bases: Iterable[str], head: _Side) -> tuple
     """What differs between head and any of the merge bases, sorted by path."""
     if head.commit is None:
         raise _Untold(head.fault)
-    lists = [
-        with_nested(repo, repo.diff(merge_base, head.commit.id)) for merge_base in merge_bases if merge_base != head.commit.id
-    ]
+    lists = [nested.between(repo, merge_base, head.commit.id) for merge_base in merge_bases if merge_base != head.commit.id]
     if head.worktree:
-        lists.append(with_nested(repo, repo.uncommitted(), worktree=True))
+        lists.append(nested.uncommitted(repo))
     if len(lists) == 1 and not head.worktree:
         return tuple(lists[0])  # as git sorted them
     by_path = {touched.path: touched for one in lists for touched in one}

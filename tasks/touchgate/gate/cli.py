@@ -61,8 +61,9 @@ class Answer:
 
 def main(argv: Sequence[str] | None = None, environ: Mapping[str, str] = os.environ) -> int:
     """Run the command; returns the exit code: 0 decided, 3 bad declarations or usage."""
+    words = list(sys.argv[1:] if argv is None else argv)
     try:
-        asked = _asked(sys.argv[1:] if argv is None else argv, environ)
+        asked = _asked(words, environ)
         answer = answer_to(asked, _here(), environ)
         _tell(answer, as_json=asked.as_json)
         _append_outputs(answer, environ)
@@ -70,15 +71,20 @@ def main(argv: Sequence[str] | None = None, environ: Mapping[str, str] = os.envi
         print(fault, file=sys.stderr)
         return USAGE
     except Exception as error:  # noqa: BLE001  a fault of the gate itself must not skip anything
-        print("true")
-        print(f"everything runs: touchgate itself failed: {type(error).__name__}: {error}; please report it", file=sys.stderr)
         try:
+            _tell(_failed(error), as_json="--json" in words)
             # No `lanes=`: a matrix made from nothing fails, and is seen.
             _append(environ, ["run=true"])
         except UsageFault as fault:
             print(fault, file=sys.stderr)
             return USAGE
     return DECIDED
+
+
+def _failed(error: Exception) -> Answer:
+    what = str(error).partition("\n")[0]
+    reason = f"touchgate itself failed: {type(error).__name__}: {what}; please report it"
+    return Answer(True, Judged(Change(None, None, None, "none", "unknown", "unknown", True, (), reason)), SUITES[0], (), None)
 
 
 def _here() -> Path:
@@ -110,7 +116,7 @@ def _decide(repo: Repository, judged: Judged, asked: Asked, start: Path, environ
     judged, head, base = found.judged, found.head, found.base
     if not head and not base:
         raise UsageFault(f"no lane is declared: there is no {sources.FOLDER}/*.yml")
-    made = plan(head, base, judged.change, asked.suite, due=judged.due)
+    made = plan(head, base, judged.change, asked.suite, due=judged.due, gained=found.gained)
     unknown = [name for name in asked.lanes if name not in made.by_name]
     if unknown:
         raise UsageFault("\n".join(_unknown_lane(name, made.by_name) for name in unknown))
@@ -135,14 +141,14 @@ def _of_workflow(repo: Repository, judged: Judged, asked: Asked, start: Path, en
     name = _workflow_event(forge.read(environ))
     words = workflow.choose(at_head, name).words
     notes = [f"note: {problem}" for problem in at_head.faults]
-    at_base = sources.base_reader(repo, judged)(file)
     lists = [(at_head, "")]
-    if at_base is not None and at_base != text:
-        try:
+    try:
+        at_base = sources.base_reader(repo, judged)(file)
+        if at_base is not None and at_base != text:
             lists.append((workflow.read_paths(at_base, file), " of the base branch's tip"))
-        except DeclarationError as error:
-            first = str(error).partition("\n")[0]
-            judged = opened(judged, f"the workflow at the base branch's tip can't be read: {first}")
+    except (DeclarationError, GitFault) as error:
+        first = str(error).partition("\n")[0]
+        judged = opened(judged, f"the workflow at the base branch's tip can't be read: {first}")
     because = judged.change.open_reason or judged.due
     if because:
         decision = LaneDecision(file, Decision.RUN, because, asked.suite)
@@ -152,12 +158,19 @@ def _of_workflow(repo: Repository, judged: Judged, asked: Asked, start: Path, en
     for paths, which in lists:
         answer = workflow.decide(paths, name, touched)
         if answer.run:
-            match = f"{answer.path} matches {answer.pattern.text} at {answer.pattern.at}" if answer.pattern else ""
-            reason = match or (f"{answer.path} is not ignored by {words}" if answer.path else words)
+            reason = _match(answer) or (f"{answer.path} is not ignored by {words}" if answer.path else words)
             decision = LaneDecision(file, Decision.RUN, reason + which, asked.suite, answer.path, answer.pattern)
             break
         decision = replace(decision, path=answer.path, pattern=answer.pattern) if not which else decision
     return Answer(decision.decision is Decision.RUN, judged, asked.suite, (decision,), None, tuple(notes))
+
+
+def _match(answer: workflow.Answer) -> str:
+    if answer.pattern is None or answer.path is None:
+        return ""
+    if answer.path.endswith("/"):
+        return f"what differs below {answer.path} can't be told, and {answer.pattern.text} at {answer.pattern.at} may match it"
+    return f"{answer.path} matches {answer.pattern.text} at {answer.pattern.at}"
 
 
 def _workflow_event(event: forge.Event | None) -> str | None:
@@ -274,7 +287,9 @@ def _append(environ: Mapping[str, str], lines: Sequence[str]) -> None:
     if not name:
         return
     try:
-        with Path(name).open("a", encoding="utf-8") as file:
+        # Not to wait for a reader, should it be a pipe.
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NONBLOCK
+        with open(os.open(name, flags, 0o666), "a", encoding="utf-8") as file:  # noqa: PTH123 (a descriptor)
             file.write("".join(f"{line}\n" for line in lines))
     except OSError as error:
         # Without `run=` every later step that asks for it would be skipped, and the job be green.
@@ -311,7 +326,7 @@ def _asked(argv: Sequence[str], environ: Mapping[str, str]) -> Asked:
     if len(words) in (1, 3) or (words and _is_workflow(words[0])):
         named = words.pop(0)
         if not _is_workflow(named):
-            raise UsageFault(f"{named!r} is no workflow (no .yml, .yaml, and no file); revisions come as BASE HEAD")
+            raise UsageFault(f"{named!r} is no workflow: its name ends in neither .yml nor .yaml; revisions come as BASE HEAD")
     if len(words) not in (0, 2):
         raise UsageFault("revisions come in twos, BASE and HEAD; to judge the working tree set TOUCHGATE_BASE alone")
     if any(not word for word in words):
@@ -324,4 +339,5 @@ def _asked(argv: Sequence[str], environ: Mapping[str, str]) -> Asked:
 
 
 def _is_workflow(word: str) -> bool:
-    return word.endswith((".yml", ".yaml")) or Path(word).is_file()
+    # By its name alone: a file may be named like a branch.
+    return word.endswith((".yml", ".yaml"))

@@ -264,7 +264,13 @@ class _Reader:
         if PurePosixPath(file).is_absolute() or ".." in PurePosixPath(file).parts:
             self.problem(file_node.at, f"'{file}' is not a path from the repository's root")
             return ()
-        content = self.read_file(file)
+        # As git writes it: without `./` and doubled slashes, so that the file's own change touches the lane.
+        file = PurePosixPath(file).as_posix()
+        try:
+            content = self.read_file(file)
+        except DeclarationError as refused:
+            self.problems += [Problem(file_node.at, problem.message) for problem in refused.problems]
+            return ()
         if content is None:
             self.problem(file_node.at, f"there is no workflow {file}")
             return ()

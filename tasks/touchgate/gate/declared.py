@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 
 from touchgate.gate import sources
 from touchgate.gate.declarations import read_lanes
+from touchgate.gate.git import GitFault
 from touchgate.gate.located import DeclarationError
+from touchgate.gate.plan import touched_but_gone
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -19,11 +21,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Declared:
-    """judged: the change, open where the base's lanes can't be read. base: None where the base's tip is not known."""
+    """judged: the change, open where the base's lanes can't be read. base: None where the base's tip is not known.
+
+    gained: lanes that only the base declares, that the change touches, and that head can't have removed, since the merge
+    base did not declare them.
+    """
 
     judged: Judged
     head: Mapping[str, Lane]
     base: Mapping[str, Lane] | None
+    gained: frozenset[str] = frozenset()
 
 
 def read_both(
@@ -37,7 +44,14 @@ def read_both(
 
     kinds, reserved: as in `declarations.read_lanes`, and for head only: the base's lanes are read for their paths.
     """
-    found = sources.read(repo, judged)
+    try:
+        found = sources.read(repo, judged)
+    except GitFault as fault:
+        if judged.base_tip is None:
+            raise
+        # It may be the base's alone that are missing.
+        found = sources.read(repo, replace(judged, base_tip=None))
+        judged = opened(judged, str(fault))
     head = read_lanes(found.head, kinds, read_file=sources.head_reader(repo, judged), reserved=reserved)
     if found.base is None:
         return Declared(judged, head, None)
@@ -45,10 +59,27 @@ def read_both(
         return Declared(judged, head, head)
     try:
         base = read_lanes(found.base, read_file=sources.base_reader(repo, judged))
-    except DeclarationError as error:
+    except (DeclarationError, GitFault) as error:
         first = str(error).partition("\n")[0]
         return Declared(opened(judged, f"the lane files of the base branch's tip can't be read: {first}"), head, None)
-    return Declared(judged, head, base)
+    if base and not head:
+        # Removed on purpose, or left out of the checkout, or not there yet: a look at the reason is cheap.
+        reason = "head declares no lane, though the base branch's tip does: merge it, or bring the lane files back"
+        return Declared(opened(judged, reason), head, base, frozenset(base))
+    return Declared(judged, head, base, _gained(repo, judged, head, base))
+
+
+def _gained(repo: Repository, judged: Judged, head: Mapping[str, Lane], base: Mapping[str, Lane]) -> frozenset[str]:
+    merge_base = judged.change.merge_base
+    touched = touched_but_gone(head, base, judged.change)
+    if not touched or merge_base is None or merge_base == judged.base_tip:
+        return frozenset()
+    try:
+        before = read_lanes(sources.at_commit(repo, merge_base), read_file=sources.commit_reader(repo, merge_base))
+    except (DeclarationError, GitFault):
+        # What it declared can't be told, so nothing shows that head removed a lane.
+        return touched
+    return touched.difference(before)
 
 
 def _declared_within(lanes: Mapping[str, Lane], files: Mapping[str, bytes]) -> bool:

@@ -183,7 +183,7 @@ def faults(text: str) -> list[str]:
     body = text.removeprefix("!")
     parser = _Parser(body)
     parser.read()
-    found = [*parser.odd, *_folder_faults(body)]
+    found = [*parser.odd, *_blank_faults(body), *_folder_faults(body)]
     if re.search(r"(?<!\\)[{}]", body):
         found.append("braces are plain characters here; write one pattern for each choice, or `\\{` for a brace")
     if body[0] == "?":
@@ -191,6 +191,17 @@ def faults(text: str) -> list[str]:
     if "\0" in body:
         found.append("no path holds a NUL character")
     return found
+
+
+def _blank_faults(body: str) -> list[str]:
+    """What a block of YAML (`|`, `>`) or a slip of the hand leaves around a pattern, and no path is meant to have."""
+    if re.search(r"(?<!\\)[\n\r\t]", body):
+        return [
+            "it holds a line break or tab and never matches; write one plain entry for each pattern, not a `|` or `>` block"
+        ]
+    if body[0].isspace() or re.search(r"(?<!\\)\s\Z", body):
+        return ["it begins or ends with a blank and never matches; take it away, or write `\\ ` for the blank itself"]
+    return []
 
 
 def _folder_faults(body: str) -> list[str]:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import re
 import select
+import stat
 import subprocess
 import time
 from pathlib import Path
@@ -46,6 +47,8 @@ _OVERRIDES = (
     "color.ui=false",
     "core.checkStat=default",
     "core.fsmonitor=false",
+    # A person's own ignored files would be ignored here only; the repository's own lists stay.
+    f"core.excludesFile={os.devnull}",
     f"core.hooksPath={os.devnull}",
     "core.ignoreStat=false",
     "core.quotePath=false",
@@ -131,14 +134,40 @@ def find_root(start: Path) -> Path | None:
     """The top folder of the checkout that `start` lies in, or None. Asks git only where no `.git` is found."""
     start = start.resolve()
     for folder in (start, *start.parents):
-        dot_git = folder / ".git"
-        if os.path.lexists(dot_git / "HEAD") or dot_git.is_file():
+        if _is_git(folder / ".git"):
             return folder
     try:
         answer = Repository(start)._run("rev-parse", "--show-toplevel")  # noqa: SLF001
     except GitFault:
         return None
     return Path(os.fsdecode(answer[:-1])) if len(answer) > 1 else None
+
+
+_HEAD = re.compile(rb"ref: *refs/\S+\s*|(?:[0-9a-f]{40}|[0-9a-f]{64})\s*")
+
+
+def _is_git(dot_git: Path) -> bool:
+    """Whether git would take this for a repository, or for a file that names one: a HEAD, objects and refs."""
+    try:
+        if dot_git.is_file():
+            text = dot_git.read_bytes()
+            return text.startswith(b"gitdir: ") and _is_git_dir(dot_git.parent / os.fsdecode(text[8:].rstrip(b"\r\n")))
+        return _is_git_dir(dot_git)
+    except (OSError, ValueError):
+        return False
+
+
+def _is_git_dir(folder: Path) -> bool:
+    head = folder / "HEAD"
+    if head.is_symlink():
+        if not os.readlink(head).startswith("refs/"):  # noqa: PTH115 (as text)
+            return False
+    elif not head.is_file() or not _HEAD.fullmatch(head.read_bytes()):
+        return False
+    common = folder
+    if (folder / "commondir").is_file():
+        common = folder / os.fsdecode((folder / "commondir").read_bytes()).rstrip("\r\n")
+    return (common / "objects").is_dir() and (common / "refs").is_dir()
 
 
 class Repository:
@@ -148,6 +177,7 @@ class Repository:
         self.root = root
         self.environ = environment(environ)
         self._objects: _ObjectReader | None = None
+        self._special: list[IndexEntry] | None = None
 
     def __enter__(self) -> Repository:  # noqa: PYI034 (typing.Self is not in Python 3.10)
         return self
@@ -174,7 +204,7 @@ class Repository:
         """`commit` for several names."""
         wanted = list(dict.fromkeys(names))
         # cat-file reads one name a line; no name of git's begins with a dash.
-        fit = [name for name in wanted if name and not name.startswith("-") and "\n" not in name]
+        fit = [name for name in wanted if name and not name.startswith("-") and "\n" not in name and _is_encodable(name)]
         found: dict[str, Commit | None] = dict.fromkeys(wanted)
         for name, answer in zip(fit, self._read([f"{name}^{{commit}}" for name in fit]), strict=True):
             found[name] = _parse_commit(*answer) if answer else None
@@ -191,10 +221,38 @@ class Repository:
         return commit.parents if commit else ()
 
     def folder(self, commit: str, path: str) -> dict[str, TreeEntry] | None:
-        """The entries of the folder `path` ("" is the top) in a commit by their names, or None where there is none."""
-        (answer,) = self._read([f"{commit}^{{tree}}" if not path else f"{commit}:{path}"])
+        """The entries of the folder `path` ("" is the top) in a commit by their names, or None where there is none.
+
+        Raises GitFault where the commit says that there is one, and this clone lacks the object.
+        """
+        if not path:
+            return self._top(commit)
+        entry = self.entry(commit, path)
+        return self._tree(entry.id, path, commit) if entry and stat.S_ISDIR(entry.mode) else None
+
+    def entry(self, commit: str, path: str) -> TreeEntry | None:
+        """What lies at `path` in a commit: a file, folder, symbolic link or submodule; links are not followed.
+
+        None where there is nothing, or where a part of the path is no folder. Raises GitFault like `folder`.
+        """
+        entries: dict[str, TreeEntry] | None = self._top(commit)
+        found = None
+        parts = path.split("/")
+        for depth, part in enumerate(parts):
+            found = entries.get(part) if entries else None
+            if found is None or depth == len(parts) - 1:
+                return found
+            entries = self._tree(found.id, "/".join(parts[: depth + 1]), commit) if stat.S_ISDIR(found.mode) else None
+        return found
+
+    def _top(self, commit: str) -> dict[str, TreeEntry] | None:
+        found = self.commit(commit)
+        return self._tree(found.tree, "", commit) if found else None
+
+    def _tree(self, oid: str, path: str, commit: str) -> dict[str, TreeEntry]:
+        (answer,) = self._read([oid])
         if answer is None or answer[1] != b"tree":
-            return None
+            raise missing(path or "the top folder", commit)
         return _parse_tree(answer[2], len(answer[0]) // 2)
 
     def blobs(self, ids: Sequence[str], limit: int | None = None) -> list[bytes | None]:
@@ -202,10 +260,17 @@ class Repository:
         return [answer[2] if answer and answer[1] == b"blob" else None for answer in self._read(ids, limit)]
 
     def file(self, commit: str, path: str) -> bytes | None:
-        """The content of the file (or the target of the symbolic link) `path` in a commit, or None."""
-        if not path or "\n" in path:
+        """The content of the file (or the target of the symbolic link) `path` in a commit, or None.
+
+        Raises GitFault where the commit has it, and this clone lacks the object.
+        """
+        entry = self.entry(commit, path)
+        if entry is None or stat.S_ISDIR(entry.mode) or entry.mode == GITLINK:
             return None
-        return self.blobs([f"{commit}:{path}"])[0]
+        (content,) = self.blobs([entry.id])
+        if content is None:
+            raise missing(path, commit)
+        return content
 
     def _read(self, requests: Sequence[str], limit: int | None = None) -> list[tuple[str, bytes, bytes] | None]:
         if not requests:
@@ -288,12 +353,36 @@ class Repository:
         """What is staged, changed in the checkout, or untracked and not ignored. Statuses: git's letters, `?` and `U`.
 
         Files marked assume-unchanged or skip-worktree are compared by content, not by the mark. A path that is staged
-        and then changed back in the checkout counts.
+        and then changed back in the checkout counts. A submodule counts here when another commit than the staged one is
+        checked out; what is uncommitted inside it is its own repository's word (`touchgate.gate.nested`).
         """
-        touched = [_parse_status(record) for record in self._status(None)]
+        touched = [_parse_status(record) for record in self._status(None, "dirty")]
+        self._special = None
         known = {difference.path for difference in touched}
         touched += [difference for difference in self._changed_behind_marks() if difference.path not in known]
         return touched
+
+    def special(self) -> list[IndexEntry]:
+        """The tracked submodules, and the entries with a mark. Read once, and again by `uncommitted`."""
+        if self._special is None:
+            answer = b"\0" + self._run("ls-files", "-z", "-v", "--stage")
+            # Of many thousands of entries these are a few.
+            self._special = [_parse_entry(record) for record in re.findall(rb"(?<=\0)(?:[a-zS] |. 160000 )[^\0]+", answer)]
+        return self._special
+
+    def left_out(self, path: str) -> IndexEntry | None:
+        """The index's entry of a file that a sparse checkout left out of the working tree, else None."""
+        for entry in self.special():
+            if entry.path == path and self._is_left_out(entry):
+                return entry
+        return None
+
+    def left_out_in(self, folder: str) -> list[IndexEntry]:
+        """The files directly in `folder` that a sparse checkout left out of the working tree."""
+        return [entry for entry in self.special() if entry.path.rpartition("/")[0] == folder and self._is_left_out(entry)]
+
+    def _is_left_out(self, entry: IndexEntry) -> bool:
+        return "skip-worktree" in entry.flags and not os.path.lexists(self.root / entry.path)
 
     def tracked(self, pathspecs: Sequence[str] | None = None) -> list[IndexEntry]:
         """The index's entries at or below the given paths (taken literally), in the index's order; None: all."""
@@ -310,17 +399,17 @@ class Repository:
         """
         changed = set()
         for chunk in _chunks(pathspecs):
-            for record in self._status(chunk):
+            for record in self._status(chunk, "none"):
                 kind, _, rest = record.partition(b" ")
                 if kind in b"?u" or rest[1:2] != b".":
                     changed.add(_parse_status(record).path)
         return changed
 
     def hash_files(self, paths: Sequence[str]) -> list[str]:
-        """The blob ids that the files at these paths (no newline in them) would get if they were added."""
+        """The blob ids that the files at these paths would get if they were added."""
         if not paths:
             return []
-        data = b"".join(os.fsencode(path) + b"\n" for path in paths)
+        data = b"".join(_as_line(os.fsencode(path)) + b"\n" for path in paths)
         return self._run("hash-object", "--stdin-paths", stdin=data).decode("ascii").split()
 
     def converted(self, paths: Sequence[str]) -> set[str]:
@@ -337,27 +426,60 @@ class Repository:
         answers = zip(fields[0::3], fields[2::3], strict=False)
         return {os.fsdecode(path) for path, value in answers if value not in (b"unspecified", b"unset")}
 
-    def _status(self, pathspecs: Sequence[str] | None) -> list[bytes]:
+    def _status(self, pathspecs: Sequence[str] | None, ignored_submodules: str) -> list[bytes]:
         options = ("--porcelain=v2", "-z", "--untracked-files=all", "--ignored=no", "--no-renames")
-        answer = self._run("status", *options, "--ignore-submodules=none", "--", *(pathspecs or ()))
+        answer = self._run("status", *options, f"--ignore-submodules={ignored_submodules}", "--", *(pathspecs or ()))
         return answer.split(b"\0")[:-1]
 
     def _changed_behind_marks(self) -> list[Difference]:
-        tags = self._run("ls-files", "-z", "-v")
-        marked = [os.fsdecode(path) for path in re.findall(rb"(?:\A|\0)[a-zS] ([^\0]+)", tags)]
-        # A file that a sparse checkout left out is not a change.
-        entries = self.tracked([path for path in marked if os.path.lexists(self.root / path)])
-        plain = [entry for entry in entries if self._is_plain_file(entry)]
-        now = dict(zip(plain, self.hash_files([entry.path for entry in plain]), strict=True))
-        return [
-            Difference(entry.path, "M", entry.mode, entry.mode, entry.blob, now.get(entry, "0" * len(entry.blob)))
-            for entry in entries
-            if now.get(entry) != entry.blob
+        """The marked files whose existence, kind, mode or content is not what the index says."""
+        found = []
+        plain = []
+        for entry in self.special():
+            if not entry.flags or self._is_left_out(entry):
+                continue
+            kind = self._kind_now(entry)
+            if kind == 0:
+                found.append(Difference(entry.path, "D", entry.mode, 0, entry.blob, ""))
+            elif kind != entry.mode:
+                found.append(Difference(entry.path, _status_of(entry.mode, kind), entry.mode, kind, entry.blob, ""))
+            elif entry.mode == SYMLINK:
+                target = os.fsencode(os.readlink(self.root / entry.path))  # noqa: PTH115 (as bytes)
+                if _blob_id(target, len(entry.blob)) != entry.blob:
+                    found.append(Difference(entry.path, "M", SYMLINK, SYMLINK, entry.blob, ""))
+            elif entry.mode != GITLINK:
+                plain.append(entry)
+        now = self.hash_files([entry.path for entry in plain])
+        found += [
+            Difference(entry.path, "M", entry.mode, entry.mode, entry.blob, blob)
+            for entry, blob in zip(plain, now, strict=True)
+            if blob != entry.blob
         ]
+        return found
 
-    def _is_plain_file(self, entry: IndexEntry) -> bool:
-        file = self.root / entry.path
-        return entry.mode not in (SYMLINK, GITLINK) and "\n" not in entry.path and file.is_file() and not file.is_symlink()
+    def _kind_now(self, entry: IndexEntry) -> int:
+        """The mode that git would give to what lies at an entry's path now; 0: nothing, 1: neither file nor link."""
+        try:
+            state = (self.root / entry.path).lstat()
+        except (FileNotFoundError, NotADirectoryError):
+            return 0
+        except OSError as error:
+            raise GitFault(f"{self.root / entry.path} can't be looked at: {error.strerror}") from error
+        if stat.S_ISLNK(state.st_mode):
+            return SYMLINK
+        if stat.S_ISDIR(state.st_mode):
+            return GITLINK
+        if not stat.S_ISREG(state.st_mode):
+            return 1
+        mode = 0o100755 if state.st_mode & stat.S_IXUSR else 0o100644
+        if mode != entry.mode and stat.S_ISREG(entry.mode) and not self._modes_count():
+            return entry.mode
+        return mode
+
+    def _modes_count(self) -> bool:
+        """Whether the file system keeps the bit that makes a file executable."""
+        said = self._run("config", "--get", "core.fileMode", allowed=(0, 1)).strip().lower()
+        return said not in (b"false", b"no", b"off", b"0")
 
     # ---- running git
 
@@ -465,6 +587,39 @@ class _ObjectReader:
         raise _fault("cat-file", self._process.wait(), said, self._root)
 
 
+def missing(what: str, commit: str) -> GitFault:
+    """The fault of an object that a commit refers to and that this clone does not have."""
+    return GitFault(f"{what} of {commit[:40]} is missing from this clone: fetch it, or clone again; `git fsck` tells more")
+
+
+def _is_encodable(name: str) -> bool:
+    """Whether a name can be a name of git's: half a character that stands for no byte can't."""
+    try:
+        os.fsencode(name)
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _as_line(path: bytes) -> bytes:
+    """A path as git reads it from a line: in quotes where the line would otherwise say something else."""
+    if not path.startswith(b'"') and b"\n" not in path and b"\r" not in path:
+        return path
+    escaped = re.sub(rb'["\\\n\r]', lambda match: b"\\%03o" % match[0][0], path)
+    return b'"' + escaped + b'"'
+
+
+def _blob_id(content: bytes, digits: int) -> str:
+    import hashlib  # noqa: PLC0415 (only a marked symbolic link needs it)
+
+    data = b"blob %d\0%b" % (len(content), content)
+    return (hashlib.sha256(data) if digits == 64 else hashlib.sha1(data, usedforsecurity=False)).hexdigest()  # noqa: PLR2004
+
+
+def _status_of(old: int, new: int) -> str:
+    return "M" if stat.S_IFMT(old) == stat.S_IFMT(new) else "T"
+
+
 def _raise_missing(error: OSError) -> NoReturn:
     if isinstance(error, FileNotFoundError):
         raise GitFault("git is not on PATH; install it (the package is named git)") from error
@@ -537,8 +692,11 @@ def _parse_status(record: bytes) -> Difference:
     if kind == b"?":
         return Difference(os.fsdecode(record[2:]), "?", 0, 0, "", "")
     if kind == b"u":
-        *_, path = record.split(b" ", 10)
-        return Difference(os.fsdecode(path), "U", 0, 0, "", "")
+        # u XY sub m1 m2 m3 mW h1 h2 h3 path
+        fields = record.split(b" ", 10)
+        modes = {int(mode, 8) for mode in fields[3:6]}
+        # As a submodule where it is one in any version; which commit it was has several answers.
+        return Difference(os.fsdecode(fields[10]), "U", GITLINK if GITLINK in modes else 0, 0, "", "")
     # 1 XY sub mH mI mW hH hI path
     _, letters, _, head_mode, _, file_mode, head, index, path = record.split(b" ", 8)
     status = (letters[1:] if letters[1:] != b"." else letters[:1]).decode("ascii")

@@ -95,15 +95,17 @@ class Scalar:
     text: str
     plain: bool
     size = 1
+    depth = 0
 
 
 @dataclass
 class Sequence:
-    """A list. size: its nodes, aliases counted with all that they stand for."""
+    """A list. size: its nodes, depth: the levels of it, aliases counted with all that they stand for."""
 
     at: At
     items: list[Node]
     size: int = 1
+    depth: int = 1
 
 
 @dataclass
@@ -114,6 +116,7 @@ class Mapping_:  # noqa: N801 - a plain `Mapping` would hide the one that everyb
     keys: dict[str, Scalar]
     entries: dict[str, Node]
     size: int = 1
+    depth: int = 1
 
 
 Node = Scalar | Sequence | Mapping_
@@ -213,6 +216,9 @@ class _Composer:
         opened = self.stack[-1]
         parent = opened.node
         parent.size += node.size
+        parent.depth = max(parent.depth, 1 + node.depth)
+        if len(self.stack) + node.depth > _DEEPEST:
+            self.refuse(alias_at or node.at, f"lists and mappings are nested more than {_DEEPEST} deep")
         if parent.size > _MOST_NODES:
             self.refuse(alias_at or node.at, f"the file expands to more than {_MOST_NODES} nodes")
         if isinstance(parent, Sequence):
@@ -353,7 +359,7 @@ def number(node: Node, what: str, problems: list[Problem], *, largest: float, wh
     return value
 
 
-def plain_data(node: Node, what: str, problems: list[Problem]) -> object:  # noqa: PLR0911 - one a kind of value
+def plain_data(node: Node, what: str, problems: list[Problem]) -> object:
     """The node as str, int, float, bool, list or dict. What YAML 1.1 and 1.2 read differently is a problem."""
     if isinstance(node, Sequence):
         return [plain_data(item, what, problems) for item in node.items]

@@ -7,6 +7,7 @@ not, the path with a slash at its end stands for anything below.
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING
 
 from touchgate.gate.git import GITLINK, Difference, GitFault, Repository, find_root
@@ -17,43 +18,75 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-def with_nested(repo: Repository, differences: Iterable[Difference], *, worktree: bool = False) -> list[TouchedPath]:
-    """The differences as touched paths, in their order, each nested repository followed by what differs inside.
-
-    worktree: the new side is the checkout, not a commit.
-    """
+def between(repo: Repository, old: str, new: str) -> list[TouchedPath]:
+    """What differs between two commits, in git's order, each submodule followed by what differs inside."""
     touched = []
-    for difference in differences:
-        path = difference.path
+    for difference in repo.diff(old, new):
+        touched.append(TouchedPath(difference.path, difference.status))
         if GITLINK in (difference.old_mode, difference.new_mode):
-            new = None if worktree else difference.new
-            touched.append(TouchedPath(path, difference.status))
-            touched += _inside(repo, path, difference.old, new)
-        elif path.endswith("/"):
-            # An untracked repository: git lists its folder only.
-            touched.append(TouchedPath(path[:-1], difference.status))
-            touched += _untracked(repo, path[:-1])
-        else:
-            touched.append(TouchedPath(path, difference.status))
+            touched += _moved(repo, difference)
     return touched
 
 
-def _inside(repo: Repository, path: str, old: str, new: str | None) -> list[TouchedPath]:
-    """What differs inside the submodule at `path` between two of its commits; new None: its checkout."""
-    unknown = [TouchedPath(f"{path}/", "M")]
-    if not _is_root(repo.root / path):
-        return unknown
+def uncommitted(repo: Repository) -> list[TouchedPath]:
+    """What differs between the commit checked out and the working tree, nested repositories included.
+
+    Every submodule that is checked out is looked into by itself: what git says of it from outside depends on marks and
+    settings inside.
+    """
+    touched = []
+    differences = repo.uncommitted()
+    submodules = {entry.path: entry.blob for entry in repo.special() if entry.mode == GITLINK}
+    for difference in differences:
+        path = difference.path
+        if path.endswith("/"):
+            # An untracked repository: git lists its folder only.
+            touched.append(TouchedPath(path[:-1], difference.status))
+            touched += _untracked(repo, path[:-1])
+            continue
+        touched.append(TouchedPath(path, difference.status))
+        if GITLINK in (difference.old_mode, difference.new_mode) or path in submodules:
+            submodules.pop(path, None)
+            touched += _checked_out(repo, path, difference.old)
+    for path, commit in submodules.items():
+        inside = _checked_out(repo, path, commit) if _holds_anything(repo.root / path) else []
+        if inside:
+            touched += [TouchedPath(path, "M"), *inside]
+    return touched
+
+
+def _moved(repo: Repository, difference: Difference) -> list[TouchedPath]:
+    """What differs inside a submodule that two commits of the repository around it set to different commits."""
+    path = difference.path
+    if _is_root(repo.root / path):
+        with contextlib.suppress(GitFault), Repository(repo.root / path, repo.environ) as inner:
+            if inner.commit(difference.old) and inner.commit(difference.new):
+                return _below(path, between(inner, difference.old, difference.new))
+    return [TouchedPath(f"{path}/", "M")]
+
+
+def _checked_out(repo: Repository, path: str, old: str) -> list[TouchedPath]:
+    """What differs inside the submodule at `path` between one of its commits and its checkout."""
+    if _is_root(repo.root / path):
+        with contextlib.suppress(GitFault), Repository(repo.root / path, repo.environ) as inner:
+            at = inner.head()
+            if at and inner.commit(old):
+                return _below(path, [*(between(inner, old, at) if at != old else []), *uncommitted(inner)])
+    return [TouchedPath(f"{path}/", "M")]
+
+
+def _below(path: str, touched: Iterable[TouchedPath]) -> list[TouchedPath]:
+    return [TouchedPath(f"{path}/{one.path}", one.status) for one in touched]
+
+
+def _holds_anything(folder: Path) -> bool:
+    """Whether there is anything in the place of a submodule: an empty folder is one that is not checked out."""
     try:
-        with Repository(repo.root / path, repo.environ) as inner:
-            at = inner.head() if new is None else new
-            if at is None or not inner.commit(old) or not inner.commit(at):
-                return unknown
-            found = with_nested(inner, inner.diff(old, at))
-            if new is None:
-                found += with_nested(inner, inner.uncommitted(), worktree=True)
-    except GitFault:
-        return unknown
-    return [TouchedPath(f"{path}/{touched.path}", touched.status) for touched in found]
+        return any(True for _ in folder.iterdir())
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError:
+        return True
 
 
 def _untracked(repo: Repository, path: str) -> list[TouchedPath]:
@@ -63,7 +96,7 @@ def _untracked(repo: Repository, path: str) -> list[TouchedPath]:
         try:
             with Repository(repo.root / path, repo.environ) as inner:
                 names = {entry.path for entry in inner.tracked()}
-                names |= {touched.path for touched in with_nested(inner, inner.uncommitted(), worktree=True)}
+                names |= {touched.path for touched in uncommitted(inner)}
         except GitFault:
             names = {""}
     return [TouchedPath(f"{path}/{name}", "?") for name in sorted(names)]

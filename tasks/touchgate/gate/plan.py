@@ -54,15 +54,18 @@ def plan(
     names: Sequence[str] = (),
     everything: bool = False,
     due: str | None = None,
+    gained: Collection[str] = (),
 ) -> Plan:
     """What becomes of every lane of head, and of those that only the base branch's tip declares.
 
     base: the lanes at the base branch's tip; None: unknown, or the same as head's. names: lanes, or checks as
     "lane:check": these and no others run. everything: all lanes run because that was asked for. due: a sentence why
-    everything is due. Raises UnknownName.
+    everything is due. gained: the lanes that only the base declares because head left its branch before they came.
+    Raises UnknownName.
 
     A lane is touched by a path that its patterns at head or at the base branch's tip let through, by a change of the
-    file that declares it, and by a touch of a lane that it needs.
+    file that declares it, and by a touch of a lane that it needs. A lane that head removed is skipped; one of `gained`
+    that is touched runs, though that takes merging the base branch first: skipping it would hide that nothing was run.
     """
     if suite not in SUITES:
         raise UnknownName(f"no suite '{suite}'; suites are {', '.join(SUITES)}")
@@ -70,19 +73,29 @@ def plan(
     if names:
         return Plan(change, suite, _named(head, base, suite, names))
     all_because = "asked for with --all" if everything else change.open_reason or due
-    decisions = (
-        [_decide_all(lane, suite, all_because) for lane in head.values()]
-        if all_because
-        else _decide_by_touch(head, base, change, suite)
-    )
     gone = {name: lane for name, lane in base.items() if name not in head}
-    if gone:
-        fired = {} if all_because else _touches({}, gone, _Seen.of(change)).touches
-        decisions += [_gone(lane, fired.get(name), suite) for name, lane in gone.items()]
+    if not all_because:
+        return Plan(change, suite, tuple(_decide_by_touch(head, base, change, suite, gained)))
+    decisions = [_decide_all(lane, suite, all_because) for lane in head.values()]
+    everything_gone = _Touch(all_because, None, None) if change.open_reason else None
+    decisions += [_gone(lane, everything_gone if name in gained else None, suite, gained) for name, lane in gone.items()]
     return Plan(change, suite, tuple(decisions))
 
 
+def touched_but_gone(head: Mapping[str, Lane], base: Mapping[str, Lane], change: Change) -> frozenset[str]:
+    """The lanes that the change touches and that only the base branch's tip declares."""
+    if base.keys() <= head.keys() or change.open_reason:
+        return frozenset()
+    whole, lite = _spread(_touches(head, base, _Seen.of(change)).touches, _needs(head, base))
+    return frozenset({*whole, *lite}).difference(head)
+
+
 # the ways to decide
+
+
+def _in_order(head: Mapping[str, Lane], base: Mapping[str, Lane]) -> list[tuple[str, Lane]]:
+    """All lanes by name: those of head, then those that only the base declares."""
+    return [*head.items(), *((name, lane) for name, lane in base.items() if name not in head)]
 
 
 def _named(head: Mapping[str, Lane], base: Mapping[str, Lane], suite: str, names: Sequence[str]) -> tuple[LaneDecision, ...]:
@@ -92,7 +105,7 @@ def _named(head: Mapping[str, Lane], base: Mapping[str, Lane], suite: str, names
             hint = did_you_mean(name, head)
             raise UnknownName(f"no lane '{name}'" + (f"; {hint}" if hint else ""))
     found = []
-    for name, lane in {**head, **{name: lane for name, lane in base.items() if name not in head}}.items():
+    for name, lane in _in_order(head, base):
         if name in asked:
             found.append(LaneDecision(name, Decision.RUN, "named on the command line", _suite_of(lane, suite)))
         else:
@@ -116,23 +129,35 @@ def _decide_all(lane: Lane, suite: str, reason: str) -> LaneDecision:
     return LaneDecision(lane.name, Decision.SKIP, _outside(lane, suite), suite)
 
 
-def _gone(lane: Lane, fired: _Touch | None, suite: str) -> LaneDecision:
+def _gone(lane: Lane, fired: _Touch | None, suite: str, gained: Collection[str]) -> LaneDecision:
+    """What becomes of a lane that only the base declares. suite: what would be run of it."""
     if fired is None:
         return LaneDecision(lane.name, Decision.SKIP, "only the base branch's tip declares it", suite)
-    reason = f"{fired.reason}, but head does not declare the lane: merge the base branch to run it"
-    return LaneDecision(lane.name, Decision.SKIP, reason, suite, fired.path, fired.pattern)
+    if lane.name not in gained:
+        return LaneDecision(
+            lane.name, Decision.SKIP, f"{fired.reason}, but head removed the lane", suite, fired.path, fired.pattern
+        )
+    if not runs_in(suite, lane.suites):
+        reason = f"{_outside(lane, suite)} (touched: {fired.reason})"
+        return LaneDecision(lane.name, Decision.SKIP, reason, suite, fired.path, fired.pattern)
+    reason = f"{fired.reason}, but head does not declare the lane yet: merge the base branch to run it"
+    return LaneDecision(lane.name, Decision.RUN, reason, suite, fired.path, fired.pattern)
 
 
-def _decide_by_touch(head: Mapping[str, Lane], base: Mapping[str, Lane], change: Change, suite: str) -> list[LaneDecision]:
+def _decide_by_touch(
+    head: Mapping[str, Lane], base: Mapping[str, Lane], change: Change, suite: str, gained: Collection[str]
+) -> list[LaneDecision]:
     seen = _Seen.of(change)
     direct = _touches(head, base, seen)
     whole, lite = _spread(direct.touches, _needs(head, base))
     ordered = sorted(seen.statuses)
     found = []
-    for name, lane in head.items():
+    for name, lane in _in_order(head, base):
         touch = whole.get(name) or lite.get(name)
         effective = suite if name in whole else SUITES[0]
-        if touch is None:
+        if name not in head:
+            found.append(_gone(lane, touch, effective if touch else suite, gained))
+        elif touch is None:
             found.append(_untouched(lane, suite, ordered, seen, direct.taken_back.get(name)))
         elif runs_in(effective, lane.suites):
             found.append(LaneDecision(name, Decision.RUN, touch.reason, effective, touch.path, touch.pattern))

@@ -1,21 +1,24 @@
 """Reads the lane files, tasks/*.yml and tasks/*.yaml, of head and of the base branch's tip.
 
 A file that is a symbolic link, can't be read or is huge is refused: in head with a located problem, in the base with a
-text in its stead that no reader of lanes accepts, so that the answer is open.
+text in its stead that no reader of lanes accepts, so that the answer is open. So is any other file that is read here (a
+workflow). What a sparse checkout leaves out of the working tree is read from the index.
 """
 
 from __future__ import annotations
 
+import contextlib
+import os
 import stat
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from touchgate.gate.git import SYMLINK, Repository
+from touchgate.gate.git import GITLINK, SYMLINK, GitFault, IndexEntry, Repository, missing
 from touchgate.gate.located import DeclarationError, Problem
 from touchgate.gate.model import At
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from touchgate.gate.change import Judged
@@ -26,6 +29,7 @@ LARGEST = 1 << 20
 """Bytes of one file."""
 
 _LINK = "a symbolic link, which is not followed: what it points to could change unseen"
+_LINK_ABOVE = "below " + _LINK
 _HUGE = f"larger than {LARGEST >> 20} MiB, which no lane file is"
 
 
@@ -43,30 +47,49 @@ class _Refused:
 
 
 def read(repo: Repository, judged: Judged) -> Sources:
-    """The lane files of both sides. Raises DeclarationError for what is refused in head."""
-    found = _of_worktree(repo.root) if _is_worktree(judged) else _of_commit(repo, str(judged.change.head))
-    refused = [
-        Problem(At(path, 1, 1), f"{path} is {content.why}") for path, content in found.items() if isinstance(content, _Refused)
-    ]
+    """The lane files of both sides. Raises DeclarationError for what is refused in head, GitFault for missing objects."""
+    found = _of_worktree(repo, judged) if _is_worktree(judged) else _of_commit(repo, str(judged.change.head))
+    refused = [_problem(path, content) for path, content in found.items() if isinstance(content, _Refused)]
     if refused:
         raise DeclarationError(refused)
     head = {path: content for path, content in found.items() if isinstance(content, bytes)}
-    if judged.base_tip is None:
-        return Sources(head, None)
-    base = _of_commit(repo, judged.base_tip)
-    return Sources(head, {path: text if isinstance(text, bytes) else text.why.encode() for path, text in base.items()})
+    return Sources(head, None if judged.base_tip is None else at_commit(repo, judged.base_tip))
+
+
+def at_commit(repo: Repository, commit: str) -> dict[str, bytes]:
+    """The lane files of a commit by their paths; the reason in the stead of one that is refused."""
+    found = _of_commit(repo, commit)
+    return {path: text if isinstance(text, bytes) else text.why.encode() for path, text in found.items()}
 
 
 def head_reader(repo: Repository, judged: Judged) -> Callable[[str], bytes | None]:
-    """Reads any other file of head by its path: None for one that is not there, or not a plain file."""
+    """Reads any other file of head by its path: None for one that is not there, or a folder.
+
+    It raises DeclarationError for a file that is refused, GitFault for a missing object.
+    """
     if _is_worktree(judged):
-        return lambda path: _plain(repo.root, path)
-    return lambda path: repo.file(str(judged.change.head), path)
+        return lambda path: _accepted(path, _in_worktree(repo, judged, path))
+    return commit_reader(repo, str(judged.change.head))
 
 
 def base_reader(repo: Repository, judged: Judged) -> Callable[[str], bytes | None]:
     """The same for the base branch's tip."""
-    return lambda path: repo.file(judged.base_tip, path) if judged.base_tip else None
+    return commit_reader(repo, judged.base_tip) if judged.base_tip else lambda _: None
+
+
+def commit_reader(repo: Repository, commit: str) -> Callable[[str], bytes | None]:
+    """The same for a commit."""
+    return lambda path: _accepted(path, _in_commit(repo, commit, path))
+
+
+def _accepted(path: str, content: bytes | _Refused | None) -> bytes | None:
+    if isinstance(content, _Refused):
+        raise DeclarationError([_problem(path, content)])
+    return content
+
+
+def _problem(path: str, refused: _Refused) -> Problem:
+    return Problem(At(path, 1, 1), f"{path} is {refused.why}")
 
 
 def _is_worktree(judged: Judged) -> bool:
@@ -77,26 +100,76 @@ def _is_lane_file(name: str) -> bool:
     return name.endswith(ENDINGS) and not name.startswith(".")
 
 
-def _plain(root: Path, path: str) -> bytes | None:
-    file = root / path
-    try:
-        return file.read_bytes() if file.is_file() else None
-    except OSError:
+def _in_worktree(repo: Repository, judged: Judged, path: str) -> bytes | _Refused | None:
+    file = repo.root / path
+    if any((repo.root / part).is_symlink() for part in _folders(path)):
+        return _Refused(_LINK_ABOVE)
+    if os.path.lexists(file):
+        return _of_file(file)
+    with _unusable_git_allowed(judged):
+        entry = repo.left_out(path)
+        return _of_entry(repo, entry) if entry else None
+    return None
+
+
+def _in_commit(repo: Repository, commit: str, path: str) -> bytes | _Refused | None:
+    entry = repo.entry(commit, path) if path else None
+    if entry is None:
+        links = (repo.entry(commit, part) for part in _folders(path))
+        return _Refused(_LINK_ABOVE) if any(link and link.mode == SYMLINK for link in links) else None
+    if _is_folder(entry.mode) or entry.mode == GITLINK:
         return None
+    (content,) = repo.blobs([entry.id], LARGEST)
+    if content is None:
+        raise missing(path, commit)
+    return _checked(entry.mode, content)
 
 
-def _of_worktree(root: Path) -> dict[str, bytes | _Refused]:
-    folder = root / FOLDER
+def _folders(path: str) -> list[str]:
+    """The folders above a path, the outermost first."""
+    parts = path.split("/")
+    return ["/".join(parts[:end]) for end in range(1, len(parts))]
+
+
+@contextlib.contextmanager
+def _unusable_git_allowed(judged: Judged) -> Iterator[None]:
+    """Where everything runs already, git that can't be asked is no further trouble."""
+    try:
+        yield
+    except GitFault:
+        if not judged.change.open_reason:
+            raise
+
+
+def _of_worktree(repo: Repository, judged: Judged) -> dict[str, bytes | _Refused]:
+    found: dict[str, bytes | _Refused] = {}
+    folder = repo.root / FOLDER
     if folder.is_symlink():
         return {FOLDER: _Refused(_LINK)}
+    with _unusable_git_allowed(judged):
+        found = {
+            entry.path: _of_entry(repo, entry)
+            for entry in repo.left_out_in(FOLDER)
+            if _is_lane_file(entry.path.rpartition("/")[2])
+        }
     try:
-        names = sorted(file.name for file in folder.iterdir() if _is_lane_file(file.name))
+        names = [file.name for file in folder.iterdir() if _is_lane_file(file.name)]
     except (FileNotFoundError, NotADirectoryError):
-        return {}
+        names = []
     except OSError as error:
         return {FOLDER: _Refused(f"a folder that can't be read: {error.strerror}")}
-    found = {f"{FOLDER}/{name}": _of_file(folder / name) for name in names}
-    return {path: content for path, content in found.items() if content is not None}
+    for name in names:
+        content = _of_file(folder / name)
+        if content is not None:
+            found[f"{FOLDER}/{name}"] = content
+    return dict(sorted(found.items()))
+
+
+def _of_entry(repo: Repository, entry: IndexEntry) -> bytes | _Refused:
+    (content,) = repo.blobs([entry.blob], LARGEST)
+    if content is None:
+        raise missing(entry.path, "the index")
+    return _checked(entry.mode, content)
 
 
 def _of_file(file: Path) -> bytes | _Refused | None:
@@ -124,6 +197,8 @@ def _of_commit(repo: Repository, commit: str) -> dict[str, bytes | _Refused]:
     contents = repo.blobs([entry.id for entry in chosen.values()], LARGEST)
     found: dict[str, bytes | _Refused] = {}
     for (name, entry), content in zip(chosen.items(), contents, strict=True):
+        if content is None and entry.mode != GITLINK:
+            raise missing(f"{FOLDER}/{name}", commit)
         found[f"{FOLDER}/{name}"] = _checked(entry.mode, content)
     return found
 
@@ -136,5 +211,5 @@ def _checked(mode: int, content: bytes | None) -> bytes | _Refused:
     if mode == SYMLINK:
         return _Refused(_LINK)
     if content is None:
-        return _Refused("a file whose content is not in this clone")
+        return _Refused("a submodule")
     return _Refused(_HUGE) if len(content) > LARGEST else content

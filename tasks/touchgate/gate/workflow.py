@@ -203,7 +203,8 @@ def decide(workflow_paths: WorkflowPaths, event: str | None, touched: ListOf[str
     """Whether a change of the touched paths runs the workflow, and why.
 
     `paths-ignore` with `!` means different things to different engines: there a path counts as ignored only where the
-    two readings (any entry holds; the last match decides) agree.
+    two readings (any entry holds; the last match decides) agree. A path that ends in `/` stands for whatever may lie
+    below: it is never ignored.
     """
     lists = choose(workflow_paths, event).lists
     if lists is None or not lists.is_filtered:
@@ -211,17 +212,26 @@ def decide(workflow_paths: WorkflowPaths, event: str | None, touched: ListOf[str
     if lists.ignore:
         ignore = PatternList(_texts(lists.ignore))
         for path in touched:
-            if not ignore.ignores(path) or ignore.decides(path) is None:
+            if path.endswith("/") or not ignore.ignores(path) or ignore.decides(path) is None:
                 return Answer(run=True, path=path, pattern=None)
         last = touched[0] if touched else None
         index = None if last is None else ignore.decides(last)
         return Answer(run=False, path=last, pattern=None if index is None else lists.ignore[index])
     patterns = PatternList(_texts(lists.paths or ()))
-    fired = patterns.touches(touched)
+    fired = patterns.touches(touched) or _below(patterns, touched)
     near = fired or nearest_of(patterns, sorted(touched))
     if near is None:
         return Answer(run=False, path=None, pattern=None)
     return Answer(run=fired is not None, path=near[0], pattern=(lists.paths or ())[near[1]])
+
+
+def _below(patterns: PatternList, touched: ListOf[str]) -> tuple[str, int] | None:
+    """The first folder whose content can't be told, and a pattern that may match something in it."""
+    for folder in touched:
+        index = patterns.may_touch_below(folder) if folder.endswith("/") else None
+        if index is not None:
+            return folder, index
+    return None
 
 
 def as_patterns(workflow_paths: WorkflowPaths) -> tuple[PathPattern, ...]:
