@@ -369,12 +369,12 @@ def test_a_named_lane_does_not_hide_the_faults_of_another(project: Project) -> N
     project.write("tasks/bad.yml", "lanes:\n  bad:\n    paths: [x/**]\n    checks: [{kernel: kernels/none.py}]\n")
     done = project.doit("two")
     assert (done.returncode, done.stdout) == (3, "")
-    assert "tasks/bad.yml:4:14: kernel: there is no oracle file 'kernels/none.py'" in done.stderr
+    assert "tasks/bad.yml:4:15: kernel: there is no oracle file 'kernels/none.py'" in done.stderr
     assert project.doit("lanes", "check").returncode == 3
 
 
 def test_help_of_our_commands(project: Project) -> None:
     shown = project.doit("help").stdout
-    assert all(f"doit {name} " in shown for name in ("lanes", "lease", "results", "touched", "vectors"))
+    assert all(f"{name}  " in shown for name in ("lanes", "lease", "results", "touched", "vectors"))
     assert "--report-dir" in project.doit("help", "run").stdout
     assert project.doit("lanes", "--help").stdout == project.doit("help", "lanes").stdout

@@ -351,7 +351,7 @@ stopped after 1 minutes
 repeat: doit --fresh gemm:slow
 ```
 
-#### FAILED: `gemm:vectors`
+#### FAILED (emulated): `gemm:vectors`
 
 2 of 9 digests differ
 
