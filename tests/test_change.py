@@ -783,6 +783,64 @@ class TestNested:
         made = clone(project, tmp_path / "clone", "--branch=work")
         assert touched(judge(made)) == ["third/outer", "third/outer/"]
 
+    @pytest.mark.parametrize("mark", ["--assume-unchanged", "--skip-worktree"])
+    @pytest.mark.parametrize("level", [1, 2])
+    def test_marks_inside_a_submodule_hide_nothing(self, project, outer, mark, level):
+        inner = outer if level == 1 else type(project)(outer.root / "inner", project.environ)
+        inner.git("update-index", mark, "file.txt")
+        assert judge(project).due
+        inner.write("file.txt", "changed behind the mark")
+        expected = ["third/outer", "third/outer/file.txt"]
+        if level == 2:
+            expected = ["third/outer", "third/outer/inner", "third/outer/inner/file.txt"]
+        assert touched(judge(project)) == expected
+
+    @pytest.mark.parametrize("by", ["modules file", "configuration", "mark on the submodule"])
+    def test_nothing_inside_the_outer_submodule_hides_the_inner_one(self, project, outer, by):
+        if by == "modules file":
+            outer.git("config", "-f", ".gitmodules", "submodule.inner.ignore", "all")
+            outer.commit()
+            project.commit()
+        elif by == "configuration":
+            outer.git("config", "submodule.inner.ignore", "all")
+            outer.git("config", "diff.ignoreSubmodules", "all")
+        else:
+            outer.git("update-index", "--assume-unchanged", "inner")
+            project.git("update-index", "--assume-unchanged", "third/outer")
+        before = [path.path for path in judge(project).change.paths]
+        inner = type(project)(outer.root / "inner", project.environ)
+        inner.write("untracked.cu", "x")
+        expected = {"third/outer", "third/outer/inner", "third/outer/inner/untracked.cu"}
+        assert set(touched(judge(project))) - set(before) == expected - set(before)
+        assert expected <= set(touched(judge(project)))
+        commit_file(inner, "committed.cu")
+        assert "third/outer/inner/committed.cu" in touched(judge(project))
+
+    def test_a_submodule_in_a_merge_that_is_not_resolved(self, project, outer):
+        tips = []
+        for name in ("left", "right"):
+            outer.git("checkout", "-q", "-B", name, "main")
+            tips.append(commit_file(outer, f"{name}.cu"))
+            project.git("checkout", "-q", "-B", name, "main")
+            project.commit()
+        with pytest.raises(subprocess.CalledProcessError):
+            project.git("merge", "-q", "left")
+        assert project.git("diff", "--name-only", "--diff-filter=U").splitlines() == ["third/outer"]
+        paths = [path.path for path in judge(project).change.paths]
+        assert "third/outer" in paths
+        assert "third/outer/" in paths
+
+    def test_files_in_the_place_of_a_submodule_that_is_not_checked_out(self, project, outer, tmp_path):
+        made = clone(project, tmp_path / "clone", "--branch=work")
+        assert judge(made).due, "an empty folder is no change"
+        (made.root / "third/outer/own.cu").write_text("x")
+        assert touched(judge(made)) == ["third/outer", "third/outer/"]
+
+    def test_a_folder_with_a_broken_git_folder_is_a_folder(self, project):
+        project.write("vendor/.git/HEAD", "")
+        project.write("vendor/a.cu", "x")
+        assert "vendor/a.cu" in touched(judge(project))
+
     def test_inside_a_submodule_the_submodule_is_judged(self, outer):
         outer.git("checkout", "-q", "-b", "mine")
         commit_file(outer, "src/x.cu")

@@ -8,7 +8,7 @@ import pytest
 
 from touchgate.gate.check_declarations import check_labels
 from touchgate.gate.declarations import read_lanes
-from touchgate.gate.located import DeclarationError
+from touchgate.gate.located import DeclarationError, Problem
 from touchgate.gate.model import At, CheckDeclaration, DeviceWish, Lane, Need, PathPattern
 
 KINDS = {"kernel": ["cases", "suites"], "command": [], "vectors": [], "benchmark": []}
@@ -426,3 +426,58 @@ def test_the_paths_of_other_workflows(content, patterns):
 def test_mistakes_of_a_workflow_stand_at_its_own_place(content, text):
     source = lane("{paths: {workflow: x.yml}, checks: [command: x]}")
     assert mistakes(source, read_file={"x.yml": content}.get) == text
+
+
+@pytest.mark.parametrize("written", ["./ci/w.yml", "ci//w.yml", "ci/./w.yml", "././ci/w.yml"])
+def test_a_workflow_s_path_is_kept_as_git_writes_it(written):
+    source = f"lanes: {{a: {{paths: {{workflow: {written}}}, checks: [command: x]}}}}".encode()
+    lanes = read_lanes({"tasks/a.yml": source}, read_file={"ci/w.yml": b"on: {push: {paths: [k/**]}}"}.get)
+    assert [pattern.at.file for pattern in lanes["a"].paths] == ["ci/w.yml"]
+
+
+def test_a_workflow_that_is_refused_is_told_where_it_is_named():
+    def refuse(path):
+        raise DeclarationError([Problem(At(path, 1, 1), f"{path} is a symbolic link")])
+
+    source = b"lanes: {a: {paths: {workflow: w.yml}, checks: [command: x]}}"
+    with pytest.raises(DeclarationError) as caught:
+        read_lanes({"tasks/a.yml": source}, read_file=refuse)
+    assert [str(problem) for problem in caught.value.problems] == ["tasks/a.yml:1:31: w.yml is a symbolic link"]
+
+
+@pytest.mark.parametrize(
+    ("pattern", "fault"),
+    [
+        (">\n        docs/**", "pattern 'docs/**\n': it holds a line break or tab and never matches"),
+        ("|\n        a/**\n        b/**", "pattern 'a/**\nb/**\n': it holds a line break or tab and never matches"),
+        ("' docs/**'", "pattern ' docs/**': it begins or ends with a blank and never matches"),
+        ("'docs/** '", "pattern 'docs/** ': it begins or ends with a blank and never matches"),
+        ('"docs/**\\t"', "pattern 'docs/**\t': it holds a line break or tab and never matches"),
+        ("'! docs/**'", "pattern '! docs/**': it begins or ends with a blank and never matches"),
+    ],
+)
+def test_blanks_around_a_pattern(pattern, fault):
+    source = f"lanes:\n  a:\n    checks: [command: x]\n    paths:\n      - x\n      - {pattern}\n".encode()
+    with pytest.raises(DeclarationError) as caught:
+        read_lanes({"tasks/a.yml": source})
+    assert [problem.message.partition(";")[0] for problem in caught.value.problems] == [fault]
+
+
+def test_blanks_inside_a_pattern_and_escaped_ones_are_fine():
+    source = b"lanes: {a: {paths: ['a b/**', 'c\\ '], checks: [command: x]}}"
+    assert [pattern.text for pattern in read_lanes({"tasks/a.yml": source})["a"].paths] == ["a b/**", "c\\ "]
+
+
+@pytest.mark.parametrize("shape", ["[*a{}]", "{{k: *a{}}}", "{{<<: {{j: v}}, k: *a{}}}"])
+def test_aliases_that_nest_deep_are_refused(shape):
+    lines = ["x-0: &a0 {k: v}"]
+    lines += [
+        f"x-{number}: &a{number} {shape.replace('{}', str(number - 1)).replace('{{', '{').replace('}}', '}')}"
+        for number in range(1, 600)
+    ]
+    lines += ["lanes: {a: {paths: [x], checks: [{command: x, y: *a599}]}}"]
+    with pytest.raises(DeclarationError) as caught:
+        read_lanes({"tasks/a.yml": "\n".join(lines).encode()})
+    (problem,) = caught.value.problems
+    assert problem.message == "lists and mappings are nested more than 50 deep"
+    assert 45 < problem.at.line < 52

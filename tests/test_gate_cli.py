@@ -161,6 +161,61 @@ class TestLanes:
         assert (code, out) == (0, "true\n")
         assert "docs/new.md (A) matches docs/** at w.yml:1:37 of the base branch's tip" in err
 
+    def test_a_lane_that_main_gained_and_the_change_touches_runs(self, project, gate, tmp_path):
+        new = "lanes:\n  new: {paths: [docs/**], checks: [command: x]}\n"
+        project.git("checkout", "-q", "main")
+        add(project, "tasks/new.yml", new)
+        project.git("checkout", "-q", "work")
+        add(project, "lib/new.md")
+        assert gate("main", "HEAD", "--lane", "new")[1] == "false\n"
+        add(project, "docs/new.md")
+        output = tmp_path / "output"
+        for revisions in ((), ("main", "HEAD")):
+            code, out, err = gate(*revisions, "--lane", "new", environ={"GITHUB_OUTPUT": str(output)})
+            assert (code, out) == (0, "true\n")
+            assert err.splitlines()[-1] == (
+                "run   new  docs/new.md (A) matches docs/** at tasks/new.yml:2:17 of the base branch's tip, "
+                "but head does not declare the lane yet: merge the base branch to run it"
+            )
+        assert output.read_text() == 'run=true\nlanes=["new"]\n' * 2
+
+    def test_a_lane_that_head_removed_is_skipped(self, project, gate):
+        lanes = (project.root / "tasks/lanes.yml").read_text()
+        add(project, "tasks/lanes.yml", lanes.partition("  two:")[0])
+        add(project, "lib/new.txt")
+        code, out, err = gate("--lane", "two")
+        assert (code, out) == (0, "false\n")
+        assert err.splitlines()[-1].endswith("of the base branch's tip, but head removed the lane")
+
+    def test_lane_files_that_a_sparse_checkout_leaves_out_count(self, project, gate):
+        add(project, "src/one.txt")
+        add(project, "docs/one.md")
+        project.git("sparse-checkout", "set", "docs")
+        assert not (project.root / "tasks").exists()
+        assert gate("--lane", "one", cwd="docs")[:2] == (0, "true\n")
+        assert gate("--lane", "two")[:2] == (0, "false\n")
+
+    def test_head_without_any_lane_and_base_with_some(self, project, gate):
+        project.git("rm", "-q", "-r", "tasks")
+        project.commit()
+        code, out, err = gate()
+        assert (code, out) == (0, "true\n")
+        assert "everything runs: head declares no lane, though the base branch's tip does" in err
+
+    def test_a_folder_that_only_looks_like_a_repository(self, project, gate):
+        add(project, "src/one.txt")
+        project.write("docs/.git/HEAD", "")
+        assert gate(cwd="docs")[:2] == (0, "true\n")
+
+    def test_an_edit_of_the_workflow_that_gates_a_lane_touches_it_however_it_is_written(self, project, gate):
+        project.git("checkout", "-q", "main")
+        project.write("tasks/lanes.yml", "lanes:\n  w:\n    paths: {workflow: ./ci/w.yml}\n    checks: [command: x]\n")
+        add(project, "ci/w.yml", "on: {pull_request: {paths: [src/**]}}\n")
+        project.git("checkout", "-q", "-B", "work")
+        add(project, "ci/w.yml", "on: {pull_request: {paths: [src/**]}} # more\n")
+        assert gate()[1] == "true\n"
+        assert gate("main", "HEAD")[1] == "true\n"
+
     def test_no_lane_at_all(self, project, gate):
         project.git("checkout", "-q", "main")
         project.git("rm", "-q", "-r", "tasks")
@@ -220,6 +275,51 @@ class TestOpen:
         code, out, err = gate(environ={"PATH": str(program.parent)})
         assert (code, out) == (0, "true\n")
         assert "everything runs: git merge-base failed (128): fatal: broken" in err
+
+    @pytest.mark.parametrize("asked", [(), ("main", "HEAD"), ("x.yml",)])
+    def test_missing_objects_of_the_base_branch_s_tip(self, project, gate, asked):
+        project.write("x.yml", WORKFLOW)
+        add(project, "docs/new.md")
+        project.git("checkout", "-q", "main")
+        add(project, "x.yml", WORKFLOW + "# more\n")
+        lost = ("main:x.yml",) if "x.yml" in asked else ("main:tasks", "main^{tree}")
+        project.write("tasks/more.yml", "lanes: {more: {paths: [docs/**], checks: [command: x]}}\n")
+        project.commit()
+        ids = [project.git("rev-parse", name) for name in lost]
+        project.git("checkout", "-q", "work")
+        for oid in ids:
+            (project.root / ".git" / "objects" / oid[:2] / oid[2:]).unlink()
+            code, out, err = gate(*asked)
+            assert (code, out) == (0, "true\n")
+            assert "everything runs: " in err
+            assert "is missing from this clone" in err
+
+    def test_a_fault_of_its_own_is_told_as_the_documented_object(self, gate, monkeypatch, tmp_path):
+        def fail(*_):
+            raise RuntimeError("first\nsecond")
+
+        monkeypatch.setattr(cli, "answer_to", fail)
+        output = tmp_path / "output"
+        code, out, err = gate("--json", environ={"GITHUB_OUTPUT": str(output)})
+        reason = "touchgate itself failed: RuntimeError: first; please report it"
+        assert (code, json.loads(out)) == (
+            0,
+            {
+                "schema": 1,
+                "run": True,
+                "base": None,
+                "head": None,
+                "merge_base": None,
+                "proof": "none",
+                "open_reason": reason,
+                "due": None,
+                "suite": "smoke",
+                "lanes": [],
+            },
+        )
+        assert f"everything runs: {reason}\n" in err
+        assert output.read_text() == "run=true\n"
+        assert gate()[:2] == (0, "true\n")
 
     def test_a_name_can_t_speak_to_the_log(self, project, gate):
         add(project, "src/a\n::error::\x1b[31mhello")
@@ -282,6 +382,51 @@ class TestWorkflow:
             "docs/new.md matches docs/** at .github/workflows/x.yml:3:21 of the base branch's tip"
         )
 
+    def test_a_submodule_that_is_not_checked_out_may_hold_what_it_names(self, project, gate):
+        project.git("checkout", "-q", "main")
+        ids = [project.git("rev-parse", name) for name in ("HEAD", "HEAD~1")]
+        project.git("update-index", "--add", "--cacheinfo", f"160000,{ids[0]},vendor")
+        project.git("commit", "-q", "-m", "submodule")
+        project.git("checkout", "-q", "-B", "work")
+        project.git("update-index", "--cacheinfo", f"160000,{ids[1]},vendor")
+        project.git("commit", "-q", "-m", "bump")
+        for paths, answer in (("vendor/cutlass/**", "true\n"), ("'**/*.h'", "true\n"), ("vendors/**", "false\n")):
+            name = ".github/workflows/x.yml"
+            project.git("checkout", "-q", "main")
+            project.write(name, f"on: {{pull_request: {{paths: [{paths}]}}}}\n")
+            project.git("add", name)
+            project.git("commit", "-q", "-m", "list")
+            project.git("checkout", "-q", "work")
+            project.git("merge", "-q", "--no-edit", "main")
+            assert gate("x.yml", "main", "HEAD")[:2] == (0, answer)
+        ignore = WORKFLOW.replace('paths: [src/**, "!src/**/*.md"]', "paths-ignore: ['**']")
+        project.write(".github/workflows/x.yml", ignore)
+        project.git("commit", "-q", "-a", "-m", "ignore")
+        assert gate("x.yml", "main", "HEAD")[1] == "true\n"
+
+    @pytest.mark.parametrize("committed", [True, False])
+    def test_a_link_is_refused_in_the_words_of_lane_files(self, project, gate, committed):
+        (project.root / ".github/workflows/y.yml").symlink_to("x.yml")
+        project.commit() if committed else None
+        code, out, err = gate("y.yml", *(("main", "HEAD") if committed else ()))
+        assert (code, out) == (3, "")
+        assert err == (
+            ".github/workflows/y.yml:1:1: .github/workflows/y.yml is a symbolic link, which is not followed: "
+            "what it points to could change unseen\n"
+        )
+
+    def test_a_link_at_the_base_branch_s_tip_opens_the_answer(self, project, gate):
+        add(project, "docs/new.md")
+        project.git("checkout", "-q", "main")
+        file = project.root / ".github/workflows/x.yml"
+        file.rename(file.with_name("real.yml"))
+        file.symlink_to("real.yml")
+        project.commit()
+        project.git("checkout", "-q", "work")
+        code, out, err = gate("x.yml")
+        assert (code, out) == (0, "true\n")
+        assert "the workflow at the base branch's tip can't be read: .github/workflows/x.yml:1:1: " in err
+
     def test_no_lane_file_is_needed(self, project, gate):
         project.git("rm", "-q", "-r", "tasks")
         project.commit()
@@ -329,6 +474,21 @@ class TestUsage:
         code, out, err = gate(*arguments)
         assert (code, out) == (3, "")
         assert err
+
+    def test_files_named_like_revisions_are_no_workflows(self, project, gate):
+        project.write("main", "x")
+        project.write("HEAD", "x")
+        add(project, "src/one.txt")
+        code, out, err = gate("main", "HEAD")
+        assert (code, out) == (0, "true\n")
+        assert "src/one.txt (A) matches src/**" in err
+        assert gate("main")[2].startswith("'main' is no workflow: its name ends in neither .yml nor .yaml; revisions come as")
+
+    def test_an_output_that_nobody_reads_does_not_hang(self, gate, tmp_path):
+        os.mkfifo(tmp_path / "pipe")
+        code, _, err = gate(environ={"GITHUB_OUTPUT": str(tmp_path / "pipe")})
+        assert code == 3
+        assert "can't be written: No such device or address" in err
 
     def test_a_dash_in_a_revision_is_no_option_of_git_s(self, project, gate):
         code, out, err = gate("--", "--upload-pack=touch ran", "HEAD")

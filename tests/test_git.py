@@ -113,6 +113,42 @@ class TestFindRoot:
         (project.root / "src" / ".git").mkdir()
         assert find_root(project.root / "src") == project.root.resolve()
 
+    @pytest.mark.parametrize(
+        "spoil", ["empty head", "no refs", "no objects", "a head of words", "a file of words", "to nowhere"]
+    )
+    def test_what_git_does_not_take_for_a_repository_is_none(self, project, spoil):
+        dot_git = project.root / "docs" / ".git"
+        if spoil in ("a file of words", "to nowhere"):
+            dot_git.write_text("hello\n" if spoil == "a file of words" else "gitdir: /nowhere\n")
+        else:
+            subprocess.run(["git", "init", "-q", str(project.root / "docs")], check=True, env=project.environ)
+            if spoil == "empty head":
+                (dot_git / "HEAD").write_text("")
+            elif spoil == "a head of words":
+                (dot_git / "HEAD").write_text("hello\n")
+            else:
+                folder = dot_git / spoil.removeprefix("no ")
+                folder.rename(folder.with_name("moved"))
+        assert find_root(project.root / "docs") == project.root.resolve()
+
+    @pytest.mark.parametrize("head", ["branch", "detached", "link", "sha256"])
+    def test_every_head_that_git_writes(self, project, tmp_path, head):
+        folder = tmp_path / "other"
+        options = ["--object-format=sha256"] if head == "sha256" else []
+        subprocess.run(["git", "init", "-q", *options, str(folder)], check=True, env=project.environ)
+        other = type(project)(folder, project.environ)
+        other.commit()
+        if head == "link":
+            (folder / ".git/HEAD").unlink()
+            (folder / ".git/HEAD").symlink_to("refs/heads/main")
+        elif head != "branch":
+            other.git("checkout", "-q", "--detach")
+        assert find_root(folder) == folder.resolve()
+
+    def test_in_a_submodule(self, project):
+        project.git("-c", "protocol.file.allow=always", "submodule", "--quiet", "add", str(project.root), "sub")
+        assert find_root(project.root / "sub" / "src") == (project.root / "sub").resolve()
+
     def test_git_is_not_run(self, project, fake_git, monkeypatch):
         monkeypatch.setenv("PATH", fake_git("exit 9")["PATH"])
         assert find_root(project.root / "docs") == project.root.resolve()
@@ -242,6 +278,28 @@ class TestObjects:
         assert repo.file(commit, "none") is None
         assert repo.file(commit, "src") is None
         assert repo.file(commit, "a\nb") is None
+
+    @pytest.mark.parametrize("lost", ["HEAD^{tree}", "HEAD:src", "HEAD:src/a.txt"])
+    def test_a_missing_object_is_not_an_absent_path(self, project, repo, lost):
+        oid = project.git("rev-parse", lost)
+        (project.root / ".git" / "objects" / oid[:2] / oid[2:]).unlink()
+        with pytest.raises(GitFault, match=r"is missing from this clone: fetch it, or clone again"):
+            repo.file("HEAD", "src/a.txt")
+        if lost != "HEAD^{tree}":
+            assert repo.file("HEAD", "src.txt") is None
+            assert repo.file("HEAD", "lib/b.txt") == b"b\n"
+        if lost != "HEAD:src/a.txt":
+            with pytest.raises(GitFault, match="is missing"):
+                repo.folder("HEAD", "src")
+
+    def test_an_entry_of_a_commit(self, project, repo):
+        (project.root / "link").symlink_to("src")
+        commit = project.commit()
+        for path, mode in {"src": 0o40000, "src/a.txt": 0o100644, "link": 0o120000}.items():
+            entry = repo.entry(commit, path)
+            assert (entry.mode, entry.id) == (mode, project.git("rev-parse", f"{commit}:{path}"))
+        for path in ("none", "link/a.txt", "src/a.txt/b", "src/", "/src", "", "src//a.txt", "./src", "src/../src"):
+            assert repo.entry(commit, path) is None
 
     def test_sha256(self, tmp_path, project):
         folder = tmp_path / "sha256"
@@ -398,6 +456,71 @@ class TestCheckout:
         (entry,) = repo.tracked(["src"])
         assert entry.flags == {mark.removeprefix("--")}
         assert not entry.is_trusted
+
+    @pytest.mark.parametrize("mark", ["--assume-unchanged", "--skip-worktree"])
+    def test_nor_do_they_hide_another_kind_or_mode(self, project, repo, mark):
+        names = ["exec", "becomes_link", "becomes_folder", "same", "link", "same_link", '"quoted', "end\r", "new\nline"]
+        for name in names:
+            if name.endswith("link") and name != "becomes_link":
+                (project.root / name).symlink_to("target")
+            else:
+                project.write(name, "x")
+        project.commit()
+        project.git("update-index", mark, *names)
+        assert repo.uncommitted() == []
+        (project.root / "exec").chmod(0o755)
+        (project.root / "becomes_link").unlink()
+        (project.root / "becomes_link").symlink_to("same")
+        (project.root / "becomes_folder").unlink()
+        (project.root / "becomes_folder").mkdir()
+        (project.root / "link").unlink()
+        (project.root / "link").symlink_to("elsewhere")
+        for name in ('"quoted', "end\r", "new\nline"):
+            project.write(name, "changed")
+        assert {(one.path, one.status) for one in repo.uncommitted()} == {
+            ("exec", "M"),
+            ("becomes_link", "T"),
+            ("becomes_folder", "T"),
+            ("link", "M"),
+            ('"quoted', "M"),
+            ("end\r", "M"),
+            ("new\nline", "M"),
+        }
+        project.git("config", "core.fileMode", "false")
+        assert "exec" not in {one.path for one in repo.uncommitted()}
+
+    def test_a_deleted_file_is_a_change_where_it_was_assumed_unchanged_and_left_out_where_it_was_skipped(self, project, repo):
+        project.git("update-index", "--assume-unchanged", "src/a.txt")
+        project.git("update-index", "--skip-worktree", "lib/b.txt")
+        (project.root / "src/a.txt").unlink()
+        (project.root / "lib/b.txt").unlink()
+        assert [(one.path, one.status) for one in repo.uncommitted()] == [("src/a.txt", "D")]
+        assert repo.left_out("src/a.txt") is None
+        assert repo.left_out("lib/b.txt").blob == project.git("rev-parse", "HEAD:lib/b.txt")
+        assert [entry.path for entry in repo.left_out_in("lib")] == ["lib/b.txt"]
+        project.git("update-index", "--assume-unchanged", "lib/b.txt")
+        repo.uncommitted()
+        assert repo.left_out("lib/b.txt") is not None, "both marks: a sparse checkout did leave it out"
+
+    def test_a_person_s_own_ignored_files_are_not_ignored(self, project, tmp_path):
+        (tmp_path / "ignore").write_text("*.cu\n")
+        home = Path(project.environ["HOME"])
+        (home / ".gitconfig").write_text(f"[core]\nexcludesFile = {tmp_path / 'ignore'}\n")
+        (home / ".config" / "git").mkdir(parents=True)
+        (home / ".config" / "git" / "ignore").write_text("*.cuh\n")
+        project.write("src/a.cu", "x")
+        project.write("src/a.cuh", "x")
+        project.write("src/a.o", "x")
+        (project.root / ".git" / "info" / "exclude").write_text("*.o\n")
+        environ = {name: value for name, value in project.environ.items() if not name.startswith(("GIT_CONFIG", "XDG_"))}
+        with Repository(project.root, environ) as repo:
+            assert [one.path for one in repo.uncommitted()] == ["src/a.cu", "src/a.cuh"]
+
+    def test_names_are_hashed_as_they_are(self, project, repo):
+        names = ['"a"', '"', '"\\101', "A", "a\nb", "a\r", "back\\slash", "caf\udce9", '"caf\udce9\n']
+        for number, name in enumerate(names):
+            project.write(name, str(number))
+        assert [project.git("hash-object", "--", name) for name in names] == repo.hash_files(names)
 
     def test_a_sparse_checkout_is_no_change(self, project, repo):
         project.git("sparse-checkout", "set", "docs")

@@ -7,7 +7,7 @@ import os
 import pytest
 
 from touchgate.gate import change, sources
-from touchgate.gate.git import Repository
+from touchgate.gate.git import GitFault, Repository
 from touchgate.gate.located import DeclarationError
 
 LANES = b"lanes: {}\n"
@@ -74,7 +74,73 @@ def test_a_sparse_checkout_does_not_hide_the_lanes_of_a_commit(project, read, fi
     assert read(head="HEAD") == ({"tasks/lanes.yml": first}, {"tasks/lanes.yml": first})
 
 
+def test_nor_those_of_the_working_tree(project, read, first):
+    project.write("tasks/more.yaml", "lanes: {}\n")
+    project.write("tasks/gone.yml", "lanes: {}\n")
+    project.write("tasks/below/no.yml", "lanes: {}\n")
+    project.commit()
+    expected = {"tasks/gone.yml": LANES, "tasks/lanes.yml": first, "tasks/more.yaml": LANES}
+    project.git("sparse-checkout", "set", "docs")
+    assert not (project.root / "tasks").exists()
+    assert read()[0] == expected
+    project.write("tasks/lanes.yml", "lanes: {}\n")
+    assert read()[0] == {**expected, "tasks/lanes.yml": LANES}, "what lies there counts"
+    (project.root / "tasks/lanes.yml").unlink()
+    project.git("sparse-checkout", "disable")
+    (project.root / "tasks/gone.yml").unlink()
+    assert read()[0] == {"tasks/lanes.yml": first, "tasks/more.yaml": LANES}, "deleted by hand"
+    project.git("update-index", "--skip-worktree", "tasks/gone.yml")
+    assert read()[0] == expected
+    assert read()[1] == {"tasks/lanes.yml": first}
+
+
+def test_a_workflow_that_a_sparse_checkout_leaves_out(project):
+    project.write("ci/w.yml", "on: push\n")
+    project.commit()
+    project.git("sparse-checkout", "set", "docs", "tasks")
+    with Repository(project.root, project.environ) as repo:
+        read_file = sources.head_reader(repo, change.resolve(repo, environ={}))
+        assert read_file("ci/w.yml") == b"on: push\n"
+        assert read_file("ci/none.yml") is None
+
+
+@pytest.mark.parametrize("lost", ["main^{tree}", "main:tasks", "main:tasks/lanes.yml"])
+def test_missing_objects_are_not_absent_files(project, lost):
+    main = project.git("rev-parse", "main")
+    project.write("tasks/lanes.yml", "lanes: {}\n")
+    project.commit()
+    oid = project.git("rev-parse", lost)
+    (project.root / ".git" / "objects" / oid[:2] / oid[2:]).unlink()
+    with Repository(project.root, project.environ) as repo:
+        with pytest.raises(GitFault, match="is missing from this clone"):
+            sources.at_commit(repo, main)
+        with pytest.raises(GitFault, match="is missing from this clone"):
+            sources.commit_reader(repo, main)("tasks/lanes.yml")
+
+
 class TestRefused:
+    @pytest.mark.parametrize("shape", ["file", "folder", "huge"])
+    def test_other_files_in_the_same_words(self, project, shape):
+        project.write("ci/w.yml", "on: push\n")
+        path, why = "link/w.yml", sources._LINK_ABOVE
+        if shape == "file":
+            (project.root / "ci/link.yml").symlink_to("w.yml")
+            path, why = "ci/link.yml", sources._LINK
+        elif shape == "folder":
+            (project.root / "link").symlink_to("ci")
+        else:
+            project.write("ci/w.yml", "#" * (sources.LARGEST + 1))
+            path, why = "ci/w.yml", sources._HUGE
+        project.commit()
+        with Repository(project.root, project.environ) as repo:
+            local = change.resolve(repo, environ={})
+            committed = change.resolve(repo, head="HEAD", base="HEAD", environ={})
+            readers = [sources.head_reader(repo, local), sources.head_reader(repo, committed)]
+            for reader in (*readers, sources.base_reader(repo, committed)):
+                with pytest.raises(DeclarationError) as error:
+                    reader(path)
+                assert str(error.value) == f"{path}:1:1: {path} is {why}"
+
     def refuse(self, project, read, expected):
         with pytest.raises(DeclarationError) as error:
             read()
