@@ -86,7 +86,7 @@ def test_inputs_follow_includes_and_what_nvcc_reads(root, monkeypatch):
         monkeypatch.delenv(name, raising=False)
     inputs = KIND.inputs(spec, root, "host")
     assert (inputs.files, inputs.tools, inputs.extra) == (
-        ("k/k.cu", "k/c.cuh"),
+        ("k/c.cuh", "k/k.cu"),
         ("nvcc",),
         {"architectures": "87,90,121"},
     )

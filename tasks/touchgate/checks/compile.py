@@ -14,7 +14,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from touchgate.checks import CheckSpec, DeclarationFault, Inputs, check_name
-from touchgate.checks.includes import closure
+from touchgate.checks.includes import with_includes
 from touchgate.outcome import Outcome, Verdict
 
 if TYPE_CHECKING:
@@ -100,13 +100,13 @@ class CompileKind:
             raise DeclarationFault(f"`compile`: there is no file '{target}'")
         return compile_specs(lane, declaration, target)
 
-    def inputs(self, spec: CheckSpec, root: Path, place: str) -> Inputs:  # noqa: ARG002
+    def inputs(self, spec: CheckSpec, root: Path, place: str) -> Inputs:
         """Return the .cu file with what it includes, nvcc, and what nvcc reads from the environment."""
         from touchgate.devices import nvcc  # noqa: PLC0415  only checks of this kind need it
 
         extra = {name: os.environ[name] for name in nvcc.VARIABLES if os.environ.get(name)}
         extra["architectures"] = ",".join(_listed(spec))
-        return Inputs(files=tuple(closure(spec.target, root)), tools=("nvcc",), extra=extra)
+        return with_includes(Inputs((), ("nvcc",), extra), spec.target, root, place, os.environ, spec.env)
 
     def run(self, spec: CheckSpec, context: Context) -> Outcome:
         """Compile for every architecture; the log has each kernel's registers, shared memory and spills."""

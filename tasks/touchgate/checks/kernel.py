@@ -7,6 +7,7 @@ of the settings.
 
 from __future__ import annotations
 
+import os
 import posixpath
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -16,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from touchgate.checks import CheckSpec, DeclarationFault, Inputs, check_name
 from touchgate.checks.compile import KIND as COMPILE
 from touchgate.checks.compile import compile_specs
-from touchgate.checks.includes import closure
+from touchgate.checks.includes import with_includes
 from touchgate.checks.oracles import oracle_files, source_of
 
 if TYPE_CHECKING:
@@ -74,9 +75,9 @@ class KernelKind:
 
     def inputs(self, spec: CheckSpec, root: Path, place: str) -> Inputs:
         """Oracle and kernel file with all they include and import from the repository, and the tools of `place`."""
-        files = {*oracle_files(spec.target, root), *closure(source_of(spec.target), root)}
         tools = ("g++",) if place == "emulated" else ("nvcc", "pycuda")
-        return Inputs(files=tuple(sorted(files)), tools=("python", "numpy", *tools))
+        oracle = Inputs(tuple(oracle_files(spec.target, root)), ("python", "numpy", *tools))
+        return with_includes(oracle, source_of(spec.target), root, place, os.environ, spec.env)
 
     def run(self, spec: CheckSpec, context: Context) -> Outcome:
         """Run the oracle's cases on the device of the place. The log names each case and every fault in full.

@@ -9,6 +9,7 @@ the decoder's kernel are checks of their own.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -18,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from touchgate import golden
 from touchgate.checks import CheckSpec, Context, DeclarationFault, Inputs, check_name
 from touchgate.checks.compile import compile_specs
-from touchgate.checks.includes import closure
+from touchgate.checks.includes import with_includes
 from touchgate.checks.oracles import oracle_files
 from touchgate.golden import MANIFEST, VectorFault
 from touchgate.outcome import Outcome, Verdict
@@ -75,11 +76,14 @@ class VectorsKind:
         folder = root / spec.target
         files = {f"{spec.target}/{path}" for path in golden.present(folder)}
         tools = ("g++",) if place == "emulated" else ("nvcc", "pycuda")
+        kernel = None
         # Where the manifest can't be read, the run says so.
         with suppress(VectorFault):
             head = golden.read_head(folder)
-            files |= {*oracle_files(head.decoder, root), *closure(head.kernel, root)}
-        return Inputs(files=tuple(sorted(files)), tools=("python", "numpy", *tools))
+            files |= set(oracle_files(head.decoder, root))
+            kernel = head.kernel
+        own = Inputs(tuple(files), ("python", "numpy", *tools))
+        return with_includes(own, kernel, root, place, os.environ, spec.env)
 
     def run(self, spec: CheckSpec, context: Context) -> Outcome:
         """Lint the folder, decode everything, compare."""
