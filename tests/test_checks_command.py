@@ -101,14 +101,36 @@ def test_a_wrong_declaration_says_what_to_do(target, options, message):
     assert str(fault.value) == message
 
 
-def test_inputs_are_files_and_what_folders_hold(tmp_path):
-    for name in ("data/b.txt", "data/deep/a.txt", "data/.hidden", "data/__pycache__/x.pyc", "one.txt"):
+def test_inputs_are_files_and_all_that_folders_hold(tmp_path):
+    for name in (
+        "data/b.txt",
+        "data/deep/a.txt",
+        "data/.hidden",
+        "data/.folder/c",
+        "data/.git/config",
+        "data/__pycache__/x.pyc",
+        "data/__pycache__/y.txt",
+        "data/z.pyc",
+        "elsewhere/d.txt",
+        "one.txt",
+    ):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text("x")
+    (tmp_path / "data" / "empty").mkdir()
+    (tmp_path / "data" / "link").symlink_to("../elsewhere")
+    (tmp_path / "data" / "dangling").symlink_to("nowhere")
+    (tmp_path / "elsewhere" / "back").symlink_to("../data")
     spec = spec_of("true", inputs=["data", "one.txt", "missing.txt", "one.txt"])
-    assert KIND.inputs(spec, tmp_path, "host") == Inputs(
-        files=("data/b.txt", "data/deep/a.txt", "one.txt", "missing.txt"), tools=("sh",)
-    )
+    data = (".folder/c", ".hidden", "__pycache__/y.txt", "b.txt", "dangling", "deep/a.txt", "empty", "link/d.txt", "z.pyc")
+    files = (*(f"data/{name}" for name in data), "one.txt", "missing.txt")
+    assert KIND.inputs(spec, tmp_path, "host") == Inputs(files=files, tools=("sh",))
+
+
+def test_a_folder_that_is_too_large_is_left_to_whoever_reads_it(tmp_path, monkeypatch):
+    monkeypatch.setattr("touchgate.checks.child.MOST_ENTRIES", 1)
+    for name in "ab":
+        (tmp_path / "deep" / name).mkdir(parents=True)
+    assert files_below(tmp_path, ["deep"]) == ["deep"]
 
 
 def test_tools_that_are_named_count():
@@ -116,11 +138,12 @@ def test_tools_that_are_named_count():
     assert KIND.inputs(spec_of("true", tools="nvcc"), Path(), "host").tools == ("sh", "nvcc")
 
 
-def test_files_below_takes_a_pattern(tmp_path):
-    (tmp_path / "t").mkdir()
-    (tmp_path / "t" / "a.py").touch()
+def test_files_below_takes_a_suffix(tmp_path):
+    (tmp_path / "t" / "empty").mkdir(parents=True)
+    (tmp_path / "t" / ".a.py").touch()
     (tmp_path / "t" / "a.txt").touch()
-    assert files_below(tmp_path, ["t"], "*.py") == ["t/a.py"]
+    assert files_below(tmp_path, ["t"], ".py") == ["t/.a.py"]
+    assert files_below(tmp_path, ["."], ".py") == ["t/.a.py"]
 
 
 def test_it_runs_in_the_root_and_its_output_is_the_log(run, tmp_path):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import signal
 import subprocess
@@ -24,6 +25,9 @@ LONGEST = 1 << 16
 """Bytes after which a line is taken as ended."""
 GRACE = 2.0
 """Seconds that output may still come after the program's end; a process left in the background may hold the pipe."""
+
+MOST_ENTRIES = 100_000
+"""Files of a folder that is an input."""
 
 FROM_OUTSIDE = frozenset({signal.SIGHUP, signal.SIGINT, signal.SIGKILL, signal.SIGTERM})
 """Signals that say nothing about the program that they ended."""
@@ -63,22 +67,44 @@ def listed_paths(value: object, key: str) -> tuple[str, ...]:
     return tuple(str(PurePosixPath(entry)) for entry in entries)
 
 
-def files_below(root: Path, paths: Sequence[str], pattern: str = "*") -> list[str]:
-    """The files that `paths` stand for: themselves, or for a folder all files below it that match, but hidden ones.
+def files_below(root: Path, paths: Sequence[str], suffix: str = "") -> list[str]:
+    """The files that `paths` stand for: themselves, or for a folder all below it whose names end so.
 
-    A path that is missing stays: its absence is a state of its own.
+    Hidden ones and those below a linked folder count; an empty folder stands for itself. Left out are `.git`, and the
+    byte code in `__pycache__`, which running Python writes. A path that is missing stays: its absence is a state of its
+    own. So does a folder that can't be read, or holds more than `MOST_ENTRIES`: whoever reads it will say so.
     """
     found: list[str] = []
     for path in paths:
-        if not (root / path).is_dir():
+        if (root / path).is_dir():
+            below: list[str] = []
+            whole = _walk(root / path, path, suffix, below, frozenset())
+            found += sorted(below) if whole else [path]
+        else:
             found.append(path)
-            continue
-        for file in sorted((root / path).rglob(pattern)):
-            parts = file.relative_to(root).parts
-            hidden = any(part.startswith(".") or part == "__pycache__" for part in parts)
-            if not hidden and file.is_file():
-                found.append("/".join(parts))
     return found
+
+
+def _walk(folder: Path, path: str, suffix: str, found: list[str], above: frozenset[tuple[int, int]]) -> bool:
+    """Add the files below a folder to `found`; False where they can't all be listed."""
+    try:
+        seen = folder.stat()
+        entries = [entry for entry in os.scandir(folder) if entry.name != ".git"]
+        here = (seen.st_dev, seen.st_ino)
+        if here in above:  # a link back up
+            return True
+        if not entries and not suffix:
+            found.append(path)
+        for entry in entries:
+            inner = entry.name if path == "." else f"{path}/{entry.name}"
+            if entry.is_dir():
+                if not _walk(folder / entry.name, inner, suffix, found, above | {here}):
+                    return False
+            elif entry.name.endswith(suffix) and not (folder.name == "__pycache__" and entry.name.endswith(".pyc")):
+                found.append(inner)
+    except OSError:
+        return False
+    return len(found) <= MOST_ENTRIES
 
 
 @dataclass(frozen=True)

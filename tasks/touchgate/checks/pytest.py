@@ -60,7 +60,7 @@ class PytestKind:
         What the tests import is known only to them: the lane's paths or `inputs` name it.
         """
         tests = [path for argument in arguments(spec.target) if (path := _test_path(argument, root))]
-        files = files_below(root, tests, "*.py")
+        files = files_below(root, tests, ".py")
         files += files_below(root, listed_paths(spec.options.get("inputs", []), "inputs"))
         above = [str(parent / "conftest.py") for test in tests for parent in PurePosixPath(test).parents]
         return Inputs(files=tuple(dict.fromkeys([*files, *above, *CONFIGURATION])), tools=("python", "pytest"))
