@@ -235,7 +235,7 @@ def test_the_documented_example_passes(here, capsys):
     assert outcome.verdict is Verdict.PASSED
     assert (outcome.device, outcome.cases, outcome.reason, outcome.detail) == ("emulated", 6, "", ())
     assert outcome.worst == {"error": 0.0, "bound": 0.0, "case": "n=1: y", "index": [0]}
-    assert outcome.facts["trials"] == 30
+    assert outcome.facts["trials"] == 36
     assert outcome.facts["bounds"] == {"float32": ["one multiplication, rounded once"]}
     assert capsys.readouterr().out.splitlines() == ["n=1", "n=31", "n=32", "n=33", "n=257", "n=1009"]
     assert not list(here.root.rglob("__pycache__"))
@@ -251,7 +251,7 @@ def test_a_wrong_value_fails_with_all_evidence(here):
     assert re.fullmatch(rf"y\[30\]: got {number} {bits}, expected {number} {bits}, \d+ ulp apart, bit for bit", mismatch)
     assert bound == "bound: one multiplication, rounded once"
     assert re.fullmatch(r"1 of 31 elements differ; worst error 0\.5 at \[30\], bound 0", counts)
-    assert stopped == "stopped after 2 of 6 cases, 5 of 10 trials wrong"
+    assert stopped == "stopped after 2 of 6 cases, 5 of 11 trials wrong"
     assert outcome.reason == f"n=31: {mismatch}"
     assert outcome.worst == {"error": 0.5, "bound": 0.0, "case": "n=31: y", "index": [30]}
 
@@ -261,9 +261,10 @@ def test_other_wrong_cases_are_named(here):
     here.edit(CU, "y[i] = a * x[i];", "y[i] = a * x[i] + (blockDim.x == 96 && n > 31 ? 0.5f : 0.0f);")
     outcome = here.run()
     assert outcome.reason.startswith("n=32: y[0]: got ")
-    assert outcome.detail[0] == "n=32: other block, seed 1, blocks of 96 threads, thread order 4"
-    assert outcome.detail[-1] == "also wrong: n=33, n=257, n=1009"
-    assert (outcome.cases, outcome.facts["trials"]) == (6, 30)
+    assert outcome.detail[0] == (
+        "n=32: one array off by one element, rows apart, seed 2, blocks of 96 threads, thread order 3"
+    )
+    assert outcome.detail[-2:] == ("also wrong: n=33", "stopped after 4 of 6 cases, 5 of 23 trials wrong")
 
 
 def test_a_nan_has_no_figure_and_the_outcome_stays_json(here):
@@ -287,13 +288,14 @@ def test_a_kernel_that_is_not_there_fails(here):
     here.edit(PY, '"scale_float32"', '"scale_float64"')
     outcome = here.run()
     assert outcome.verdict is Verdict.FAILED
-    assert "scale_float64" in outcome.reason
+    assert outcome.reason == f"{PY} launches 'scale_float64', which {CU} does not define"
+    assert "it has: scale_float32" in outcome.detail[0]
 
 
 def test_an_exception_in_the_oracle_file_is_an_error_with_its_line(here, capsys):
     here.edit(PY, 'np.float32(3.5) * inputs["x"]', 'np.float32(3.5) * inputs["z"]')
     outcome = here.run()
-    assert (outcome.verdict, outcome.reason) == (Verdict.ERROR, f"{PY}:25: KeyError: 'z'")
+    assert (outcome.verdict, outcome.reason) == (Verdict.ERROR, f"{PY}:25: case 'n=1': KeyError: 'z'")
     assert "Traceback" in capsys.readouterr().err
 
 
@@ -306,14 +308,66 @@ def test_an_exception_in_the_oracle_file_is_an_error_with_its_line(here, capsys)
             "defines no ORACLE; wanted is ORACLE = Oracle(...), with Oracle from touchgate.checks.cases",
         ),
         ("(1, 31, 32, 33, 257, 1009)", "()", "it has no case for the place 'emulated'; nothing ran"),
-        ("Bound(None,", "Bound(1e9,", "its bounds would let an output of zeros pass in every float32 case"),
-        ("Bound(None,", "Bound(-1,", "the bound at [0] is -1.0; wanted is a finite number >= 0"),
+        ("Bound(None,", "Bound(1e9,", "its bounds would let zeros pass as y (float32) in every float32 case"),
+        ("Bound(None,", "Bound(-1,", "case 'n=1': y: the bound at [0] is -1.0; wanted is a finite number >= 0"),
     ],
 )
 def test_an_oracle_file_that_proves_nothing_is_an_error(here, old, new, reason):
     here.edit(PY, old, new)
     outcome = here.run()
     assert (outcome.verdict, outcome.reason) == (Verdict.ERROR, f"{PY}: {reason}")
+
+
+ANSWER = '    return {"y": np.float32(3.5) * inputs["x"]}\n'
+LIMIT = '    return {"y": Bound(None, "one multiplication, rounded once")}\n'
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "reason"),
+    [
+        (ANSWER, f'    inputs["x"] *= 2\n{ANSWER}', ":25: case 'n=1': ValueError: output array is read-only"),
+        (LIMIT, f'    outputs["y"][:] = 0\n{LIMIT}', ":29: case 'n=1': ValueError: assignment destination is read-only"),
+        (ANSWER, f"    raise SystemExit(0)\n{ANSWER}", ":25: case 'n=1': SystemExit: 0"),
+        (ANSWER, f"    raise KeyboardInterrupt\n{ANSWER}", ":25: case 'n=1': KeyboardInterrupt"),
+        ("import numpy as np\n", "import numpy as np\nraise SystemExit(0)\n", ":4: SystemExit: 0"),
+        ("import numpy as np\n", "import numpy as np\ndef (:\n", ":4: SyntaxError: invalid syntax"),
+        ("import numpy as np\n", "import numpy as np\nfrom . import gone\n", ":4: ImportError"),
+        (ANSWER, '    return {"y": [3.5]}\n', ": case 'n=1': y: oracle gives a list; wanted is a numpy array"),
+        (
+            ANSWER,
+            '    return {"y": inputs["x"] * 3.5j}\n',
+            ": case 'n=1': y: oracle gives complex64 for float32; wanted is float64, float32",
+        ),
+        (ANSWER, '    return {"y": np.ma.masked_all(case["n"])}\n', ": case 'n=1': y: oracle gives a MaskedArray; wanted is"),
+        (ANSWER, "    return 3\n", ": case 'n=1': oracle gives an int; wanted is a dict with an entry for each output"),
+        (ANSWER, '    return {"y": np.zeros(77)}\n', ": case 'n=1': y: oracle gives shape [77], the output has [1]"),
+        (LIMIT, '    return {"y": Bound("1.0", "why")}\n', ": case 'n=1': y: the bound's limit is '1.0'; wanted is a number"),
+        (LIMIT, '    return {"y": Bound(1j, "why")}\n', ": case 'n=1': y: the bound's limit is 1j; wanted is a number"),
+        (LIMIT, '    return {"y": Bound(None, "")}\n', ": case 'n=1': y: its bound has no reason; say which roundings"),
+        (LIMIT, '    return {"y": None}\n', ": case 'n=1': y: bound gives a NoneType; wanted is Bound(limit, reason)"),
+        ("(1, 31, 32, 33, 257, 1009)", "(1, 1)", ": two cases are named 'n=1'"),
+        ("(1, 31, 32, 33, 257, 1009)", "(1, 1 / 0)", ":9: cases: ZeroDivisionError: division by zero"),
+        ("yield Launch(", "yield (", ": case 'n=1': launch gives a tuple; wanted are Launch(name, ...)"),
+        ("(blocks, 1, 1)", "(1.5, 1, 1)", ": case 'n=1': launch of 'scale_float32': grid (1.5, 1, 1), block"),
+        ('wanted("y"', 'wanted("x"', ": case 'n=1': two arrays are named 'x'"),
+    ],
+)
+def test_what_is_wrong_in_an_oracle_file_is_named_with_its_case_and_line(here, old, new, reason):
+    here.edit(PY, old, new)
+    outcome = here.run()
+    assert outcome.verdict is Verdict.ERROR
+    assert outcome.reason.startswith(f"{PY}{reason}")
+
+
+def test_arrays_that_the_oracle_file_keeps_are_not_the_ones_that_are_placed(here):
+    here.edit(PY, "def oracle(", "KEPT = []\n\n\ndef oracle(")
+    here.edit(
+        PY,
+        '    yield given("x", case.dtype, random.uniform(-8, 8, case["n"]))\n',
+        '    KEPT[:] = [random.uniform(1, 8, case["n"]).astype(np.float32)]\n    yield given("x", case.dtype, KEPT[0])\n',
+    )
+    here.edit(PY, ANSWER, '    KEPT[0][:] = 1\n    return {"y": np.float32(3.5) * KEPT[0]}\n')
+    assert here.run().verdict is Verdict.FAILED
 
 
 def test_without_a_compiler_it_is_unmeasured(here, monkeypatch):
@@ -358,7 +412,7 @@ def test_the_sanitizer_sees_undefined_behaviour(here):
 def test_an_exception_in_a_sanitized_oracle_is_an_error(here):
     here.edit(PY, 'np.float32(3.5) * inputs["x"]', 'np.float32(3.5) * inputs["z"]')
     outcome = here.run("scale:sanitize")
-    assert (outcome.verdict, outcome.reason) == (Verdict.ERROR, f"{PY}:25: KeyError: 'z'")
+    assert (outcome.verdict, outcome.reason) == (Verdict.ERROR, f"{PY}:25: case 'n=1': KeyError: 'z'")
 
 
 def test_a_sanitizers_report_is_read():

@@ -131,6 +131,8 @@ def test_whether_zeros_would_pass(answer, bound, zeros_pass):
     ("answer", "limit", "message"),
     [
         (np.zeros(3), None, r"the oracle gives shape \[3\], the output has \[2\]"),
+        (np.zeros(2, dtype=complex), None, "the oracle gives complex128 for float32; wanted is float64 or float32"),
+        (np.zeros(2, dtype=np.float16), None, "the oracle gives float16 for float32"),
         (np.zeros(2), np.zeros(3), r"the bound has shape \[3\], the output \[2\]"),
         (np.zeros(2), np.array([1.0, math.nan]), r"the bound at \[1\] is nan; wanted is a finite number >= 0"),
         (np.zeros(2), -1.0, r"the bound at \[0\] is -1.0"),
@@ -140,6 +142,12 @@ def test_whether_zeros_would_pass(answer, bound, zeros_pass):
 def test_unusable_answers_and_bounds(answer, limit, message):
     with pytest.raises(BoundFault, match=message):
         compare(stored([0.0, 0.0]), answer, "float32", Bound(limit, "because"))
+
+
+@pytest.mark.parametrize("answer", [[0.5], [math.nan], [2.0**31]])
+def test_an_answer_that_is_no_integer_where_one_is_due(answer):
+    with pytest.raises(BoundFault, match="the oracle's answer: a value is not an int32"):
+        compare(np.zeros(1, dtype=np.int32), np.array(answer), "int32", EXACT)
 
 
 @given(

@@ -10,7 +10,6 @@ import pytest
 
 from touchgate.checks import trials
 from touchgate.checks.cases import Bound, Case, Launch, Oracle, OracleFault, given, scratch, wanted
-from touchgate.checks.compare import BoundFault
 from touchgate.checks.placement import ZONE, Image, Layout, Placement
 from touchgate.devices import LaunchFault
 
@@ -119,24 +118,46 @@ def run(function, chosen=ORACLE, *, small=False):
 
 def test_a_right_kernel_passes_in_every_way():
     tally, device, lines = run(double)
-    assert (tally.cases, tally.trials, tally.faults) == (2, 10, [])
+    assert (tally.cases, tally.trials, tally.faults) == (2, 12, [])
     assert tally.worst == trials.Worst(0.0, 0.0, "a: y", (0, 0))
     assert tally.reasons == {"float32": ["doubling is exact"]}
     assert lines == ["a", "b"]
-    assert device.orders == [0, 1, 2, 3, 4] * 2
+    assert device.orders == [0, 1, 2, 3, 4, 5] * 2
     assert sorted(device.freed) == sorted(set(device.freed))
-    assert len(device.freed) == 3 * 10
+    assert len(device.freed) == 3 * 12
 
 
 def test_the_ways_differ_in_alignment_strides_blocks_and_values():
     _, device, _ = run(double)
     seen = [
-        (arguments[0].position % 16, arguments[1].position % 16, arguments[3], arguments[5])
+        (arguments[0].position % 16, arguments[1].position % 16, arguments[3], arguments[4], arguments[5])
         for _, _, arguments, _ in device.launches
     ]
-    first_case = [(0, 0, 37, 64), (0, 0, 40, 64), (4, 4, 37, 64), (4, 0, 40, 64), (0, 0, 40, 32)]
-    second_case = [*first_case[:3], (0, 4, 40, 64), first_case[4]]
+    first_case = [
+        (0, 0, 37, 37, 64),
+        (0, 0, 40, 44, 64),
+        (4, 4, 37, 37, 64),
+        (4, 0, 40, 42, 64),
+        (0, 0, 40, 44, 32),
+        (4, 4, 40, 42, 32),
+    ]
+    second_case = [*first_case[:3], (0, 4, 40, 42, 64), *first_case[4:]]
     assert seen == first_case + second_case
+
+
+@pytest.mark.parametrize("count", [2, 3, 4])
+def test_each_array_alone_off_alignment_meets_both_blocks_within_twelve_cases(count):
+    alone = [trial for number in range(12) for trial in trials.trials(number) if trial.layout.only is not None]
+    assert {(trial.layout.only % count, trial.block) for trial in alone} == {(i, b) for i in range(count) for b in (0, 1)}
+
+
+@pytest.mark.parametrize("used", [3, 4])
+def test_a_stride_of_another_array_is_caught(used):
+    def mixed(memory, arguments):
+        x, y, s, *_, threads = arguments
+        double(memory, [x, y, s, arguments[used], arguments[used], threads])
+
+    assert kind(mixed)[0] in ("mismatch", "damage")
 
 
 def kind(function, chosen=ORACLE):
@@ -235,11 +256,11 @@ def replaced(**changes):
             OracleFault,
             r"case 'a': bound gives \['z'\]",
         ),
-        ({"oracle": lambda *_: {"y": np.zeros(3)}}, BoundFault, "the oracle gives shape"),
+        ({"oracle": lambda *_: {"y": np.zeros(3)}}, OracleFault, "case 'a': y: oracle gives shape"),
         (
             {"bound": lambda *_: {"y": Bound(10.0, "loose")}},
             OracleFault,
-            "would let an output of zeros pass in every float32 case",
+            r"its bounds would let zeros pass as y \(float32\) in every float32 case",
         ),
         ({"arrays": lambda *_: [scratch("s", "float32", (1,))]}, OracleFault, "case 'a' has no output"),
     ],
@@ -252,6 +273,50 @@ def test_unusable_oracles(changes, error, message):
         run(double, chosen)
 
 
+def test_zeros_are_judged_for_each_output_and_element_type():
+    """A second output that is always zero, and one type's cases that prove nothing, hide behind nobody."""
+
+    def two(case, random):
+        yield from arrays(case, random)
+        yield wanted("z", "int32", (2,))
+
+    def answers(case, inputs):
+        return {**oracle(case, inputs), "z": np.zeros(2, dtype=np.int64)}
+
+    def bounds(*_):
+        return {**bound(), "z": Bound(None, "zero")}
+
+    def also_zeros(memory, arguments):
+        double(memory, arguments[:-1])
+        memory[arguments[-1].position // 4 :][:2] = 0
+
+    def launches(case, placed, threads):
+        (one,) = launch(case, placed, threads)
+        yield Launch(one.kernel, one.grid, one.block, [*one.arguments, placed["z"].pointer])
+
+    chosen = replaced(arrays=two, oracle=answers, bound=bounds, launch=launches)
+    with pytest.raises(OracleFault, match=r"let zeros pass as z \(int32\) in every float32 case"):
+        run(lambda memory, arguments: also_zeros(memory, [*arguments[:6], arguments[6]]), chosen)
+
+
+def test_cases_without_a_single_element_show_nothing():
+    def empty(*_):
+        return [given("x", "float32", np.zeros((ROWS, 0))), wanted("y", "float32", (ROWS, 0)), scratch("s", "float32", (4,))]
+
+    with pytest.raises(OracleFault, match=r"^no element of y \(float32\) was compared in any float32 case$"):
+        run(lambda *_: None, replaced(arrays=empty))
+
+
+def test_a_fault_is_reported_although_nothing_was_compared():
+    """Damage alone, in fewer trials than end the check: the kernel is wrong, whatever the bounds are."""
+
+    def once(memory, arguments):
+        double(memory, arguments, columns=N + (arguments[4] == N))
+
+    tally, _, _ = run(once, replaced(bound=lambda *_: {"y": Bound(10.0, "loose")}))
+    assert {fault.kind for fault in tally.faults} == {"damage"}
+
+
 @pytest.mark.parametrize("gap", ["none", "odd", "even"])
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
 @pytest.mark.parametrize("columns", [0, 1, 7, 8])
@@ -259,7 +324,7 @@ def test_every_byte_outside_the_elements_is_guarded(gap, dtype, columns):
     """Flip each element of the buffer in turn: damage exactly where no element of the output lies."""
     array = wanted("y", dtype, (2, columns))
     size = array.shape and {"float32": 4, "float16": 2}[dtype]
-    image = Image(array, 1, Layout(gap=gap).stride(columns, size), ZONE)
+    image = Image(array, 1, Layout(gap=gap).stride(columns, size, 1), ZONE)
     inside = np.zeros(image.before.size // size, dtype=bool)
     for row in range(2):
         start = ZONE // size + 1 + row * image.stride
@@ -274,7 +339,7 @@ def test_every_byte_outside_the_elements_is_guarded(gap, dtype, columns):
 def test_even_gaps_keep_rows_on_16_bytes_and_are_never_empty():
     for size in (2, 4):
         for columns in range(40):
-            stride = Layout(gap="even").stride(columns, size)
+            stride = Layout(gap="even").stride(columns, size, 0)
             assert stride > columns
             assert stride * size % 16 == 0
 

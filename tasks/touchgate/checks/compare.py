@@ -60,16 +60,21 @@ class Comparison:
 def compare(got: NDArray[Any], answer: NDArray[Any], dtype: str, bound: Bound) -> Comparison:
     """Judge one output.
 
-    got: the storage type (bfloat16: uint16 bits), any shape. answer: the same shape, float64 or the storage type. NaN
-    is wanted where the answer is NaN and nowhere else, with any payload. An infinity is wanted where the answer is
-    one; it is also right where the answer is finite, but rounding something within the bound of it gives that
-    infinity. Raises `BoundFault`.
+    got: the storage type (bfloat16: uint16 bits), any shape. answer: the same shape, float64 or the storage type (for
+    integers any that hold them). NaN is wanted where the answer is NaN and nowhere else, with any payload. An infinity
+    is wanted where the answer is one; it is also right where the answer is finite, but rounding something within the
+    bound of it gives that infinity. Raises `BoundFault`.
     """
     form = numerics.FORMATS[dtype]
+    is_stored = answer.dtype == form.storage
+    if not is_stored and answer.dtype != np.float64 and (form.is_float or answer.dtype.kind not in "iu"):
+        raise BoundFault(f"the oracle gives {answer.dtype} for {dtype}; wanted is float64 or {form.storage}")
     if answer.shape != got.shape:
         raise BoundFault(f"the oracle gives shape {list(answer.shape)}, the output has {list(got.shape)}")
-    is_stored = answer.dtype == form.storage
-    expected = np.ascontiguousarray(answer) if is_stored else numerics.store(answer, dtype)
+    try:
+        expected = np.ascontiguousarray(answer) if is_stored else numerics.store(answer, dtype)
+    except ValueError as fault:
+        raise BoundFault(f"the oracle's answer: {fault}") from None
     exact = numerics.load(answer, dtype) if is_stored else np.asarray(answer, dtype=np.float64)
     value = numerics.load(got, dtype)
     unwritten = (numerics.unsigned(got) == form.poison) & (numerics.unsigned(expected) != form.poison)

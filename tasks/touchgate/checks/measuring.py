@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from touchgate.checks import trials
 from touchgate.checks.cases import OracleFault, load_oracle
-from touchgate.checks.compare import BoundFault
 from touchgate.checks.oracles import source_of
 from touchgate.checks.placement import ZONE
+from touchgate.checks.problems import ask, blamed
 from touchgate.devices import BuildFault
 from touchgate.outcome import Outcome, Verdict
 
@@ -37,16 +37,19 @@ def first_error(text: str) -> str:
 def measure(root: Path, target: str, place: str, device: Device, *, small: bool = False, zone: int = ZONE) -> Outcome:
     """Run the cases of an oracle file (`target`, relative to `root`) on a device. What it prints is the log.
 
-    small: only the cases marked so. zone: bytes of the red zones. Exceptions of the oracle file's own functions, and
-    `Unavailable`, are the caller's to report.
+    small: only the cases marked so. zone: bytes of the red zones. `Unavailable` is the caller's to report.
     """
     try:
-        oracle = load_oracle(root / target)
+        oracle = ask("", load_oracle, root / target)
         cases = trials.chosen_cases(oracle, place, small=small)
         module = device.module(root / source_of(target))
         tally = trials.run(oracle, cases, device, module, log=_log, zone=zone)
-    except (OracleFault, BoundFault) as fault:
-        return Outcome(Verdict.ERROR, device=device.name, reason=f"{target}: {fault}")
+    except OracleFault as fault:
+        reason = f"{blamed(fault.__cause__, target, root)}: {fault}"
+        return Outcome(Verdict.ERROR, device=device.name, reason=reason)
+    except trials.NoKernel as fault:
+        reason = f"{target} launches {fault.name!r}, which {source_of(target)} does not define"
+        return Outcome(Verdict.FAILED, device=device.name, reason=reason, detail=tuple(fault.text.splitlines()))
     except BuildFault as fault:
         text = str(fault).rstrip()
         print(text, flush=True)

@@ -31,8 +31,9 @@ class Layout:
     """How arrays are laid out.
 
     shift: elements between the red zone's end and the array's begin. only: shift this array alone (its position, modulo
-    their number), None: all. gap: "none"; "odd": rows three elements apart; "even": rows apart so that each begins at a
-    multiple of 16 bytes. zone: bytes of a red zone; 0 where the device itself watches what surrounds a buffer.
+    their number), None: all. gap: "none"; "odd": rows an odd number of elements apart; "even": rows apart so that each
+    begins at a multiple of 16 bytes. No two arrays have the same gap: the stride of one must not do for another. zone:
+    bytes of a red zone; 0 where the device itself watches what surrounds a buffer.
     """
 
     shift: int = 0
@@ -40,13 +41,13 @@ class Layout:
     gap: str = "none"
     zone: int = ZONE
 
-    def stride(self, columns: int, size: int) -> int:
-        """Elements from one row to the next, for rows of `columns` elements of `size` bytes."""
+    def stride(self, columns: int, size: int, position: int) -> int:
+        """Elements from one row to the next, for rows of `columns` elements of `size` bytes, in array `position`."""
         if self.gap == "odd":
-            return columns + 3
+            return columns + 3 + 2 * position
         if self.gap == "even":
             step = max(16 // size, 1)
-            return (columns // step + 1) * step
+            return (columns // step + 1 + position) * step
         return columns
 
     def offset(self, position: int, count: int) -> int:
@@ -132,17 +133,17 @@ class Placement:
         listed = list(arrays)
         try:
             for position, array in enumerate(listed):
-                self._place(device, array, layout, layout.offset(position, len(listed)))
+                self._place(device, array, layout, position, len(listed))
         except BaseException:
             self.free()
             raise
 
-    def _place(self, device: Device, array: Array, layout: Layout, shift: int) -> None:
+    def _place(self, device: Device, array: Array, layout: Layout, position: int, count: int) -> None:
         if array.name in self.placed:
             raise ValueError(f"two arrays are named {array.name!r}")
         size = numerics.FORMATS[array.dtype].size
-        stride = layout.stride(array.shape[1], size) if array.is_matrix else array.shape[0]
-        image = Image(array, shift, stride, layout.zone)
+        stride = layout.stride(array.shape[1], size, position) if array.is_matrix else array.shape[0]
+        image = Image(array, layout.offset(position, count), stride, layout.zone)
         buffer = device.buffer(image.before.nbytes)
         self._buffers.append(buffer)
         self.images.append(image)

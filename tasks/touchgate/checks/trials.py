@@ -5,22 +5,19 @@ Nothing here knows about doit or files: it gets an oracle, a device and a loaded
 
 from __future__ import annotations
 
-import zlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
-import numpy as np
-
-from touchgate.checks import numerics
 from touchgate.checks.cases import Array, Bound, Case, Launch, Oracle, OracleFault
-from touchgate.checks.compare import Comparison, Mismatch, compare
+from touchgate.checks.compare import BoundFault, Comparison, Mismatch, compare
 from touchgate.checks.placement import ZONE, Damage, Layout, Placement
-from touchgate.devices import LaunchFault
+from touchgate.checks.problems import Problem, chosen_cases, launches, posed
+from touchgate.devices import BuildFault, LaunchFault
+
+__all__ = ["Fault", "NoKernel", "Tally", "Trial", "Worst", "chosen_cases", "run", "trials"]
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from touchgate.devices import Device, Module
 
 GIVE_UP = 5
@@ -46,14 +43,38 @@ class Trial:
 
 
 def trials(number: int) -> tuple[Trial, ...]:
-    """How to run case `number`: its position decides which array alone is misaligned."""
+    """How to run case `number`: its position decides which array alone is misaligned, and with which block.
+
+    In twelve cases each of two, three or four arrays meets both blocks that way.
+    """
     return (
         Trial("aligned"),
         Trial("other values, rows apart", seed=2, order=1, layout=Layout(gap="even")),
         Trial("all arrays off by one element", order=2, layout=Layout(shift=1)),
-        Trial("one array off by one element, rows apart", seed=2, order=3, layout=Layout(1, number, "odd")),
+        Trial(
+            "one array off by one element, rows apart",
+            seed=2,
+            order=3,
+            block=_TURNS[number % len(_TURNS)],
+            layout=Layout(1, number, "odd"),
+        ),
         Trial("other block", order=4, block=1, layout=Layout(gap="even")),
+        Trial(
+            "other block, all arrays off by one element, rows apart", seed=2, order=5, block=1, layout=Layout(1, None, "odd")
+        ),
     )
+
+
+_TURNS = (0, 0, 1, 1, 0, 0, 1, 1, 1, 1, 0, 0)
+
+
+class NoKernel(Exception):
+    """A launch of a kernel that the source does not define. name: the kernel's; text: what the device says."""
+
+    def __init__(self, name: str, text: str) -> None:
+        super().__init__(name)
+        self.name = name
+        self.text = text
 
 
 @dataclass(frozen=True)
@@ -91,28 +112,30 @@ class Tally:
     faults: list[Fault] = field(default_factory=list)
     worst: Worst | None = None
     reasons: dict[str, list[str]] = field(default_factory=dict)
-    proven: dict[str, bool] = field(default_factory=dict)
-    """By element type: whether an output of zeros would have been caught."""
+    proven: dict[tuple[str, str, str], bool | None] = field(default_factory=dict)
+    """By the case's element type, output and the output's: would zeros have been caught? None: nothing was compared."""
 
-    def note(self, case: Case, name: str, found: Comparison, bound: Bound) -> None:
+    def note(self, case: Case, array: Array, found: Comparison, bound: Bound) -> None:
         """Take in one compared output."""
         reasons = self.reasons.setdefault(case.dtype, [])
         if bound.reason not in reasons:
             reasons.append(bound.reason)
-        worst = Worst(found.worst_error, found.worst_bound, f"{case.name}: {name}", found.worst_index)
+        worst = Worst(found.worst_error, found.worst_bound, f"{case.name}: {array.name}", found.worst_index)
         if found.elements and (self.worst is None or worst.share > self.worst.share):
             self.worst = worst
+        key = case.dtype, array.name, array.dtype
+        proven = self.proven.setdefault(key, None)
         if found.elements:
-            self.proven[case.dtype] = self.proven.get(case.dtype, False) or not found.zeros_would_pass
+            self.proven[key] = bool(proven) or not found.zeros_would_pass
 
-
-@dataclass(frozen=True)
-class _Problem:
-    """A case with one seed's inputs and what they must give."""
-
-    arrays: tuple[Array, ...]
-    outputs: Mapping[str, NDArray[Any]]
-    bounds: Mapping[str, Bound]
+    def unproven(self) -> str | None:
+        """What these cases could not have shown, in words: a kernel that passes them may do nothing."""
+        for (cases, name, dtype), proven in self.proven.items():
+            if proven is None:
+                return f"no element of {name} ({dtype}) was compared in any {cases} case"
+            if not proven:
+                return f"its bounds would let zeros pass as {name} ({dtype}) in every {cases} case"
+        return None
 
 
 def run(
@@ -126,19 +149,19 @@ def run(
 ) -> Tally:
     """Run every case in every way, until `GIVE_UP` trials have failed or a launch has (the device may be broken then).
 
-    log: gets each case's name before it runs, and every fault. zone: bytes of a red zone. Raises `OracleFault`,
-    `BoundFault`, and what the oracle file's own functions raise.
+    log: gets each case's name before it runs, and every fault. zone: bytes of a red zone. Raises `OracleFault` for
+    whatever the oracle file does wrong, and `NoKernel`.
     """
     tally = Tally()
     bench = _Bench(oracle, device, module, tally)
     for number, case in enumerate(cases):
         log(case.name)
         tally.cases += 1
-        problems: dict[int, _Problem] = {}
+        problems: dict[int, Problem] = {}
         for trial in trials(number):
             tally.trials += 1
             if trial.seed not in problems:
-                problems[trial.seed] = _problem(oracle, case, trial.seed)
+                problems[trial.seed] = posed(oracle, case, trial.seed)
             laid_out = replace(trial, layout=replace(trial.layout, zone=zone))
             fault = bench.attempt(case, laid_out, problems[trial.seed])
             if fault is None:
@@ -147,42 +170,10 @@ def run(
             log("  " + "\n  ".join(fault.lines))
             if fault.kind == "launch" or len(tally.faults) == GIVE_UP:
                 return tally
-    for dtype, proven in tally.proven.items():
-        if not proven:
-            raise OracleFault(f"its bounds would let an output of zeros pass in every {dtype} case")
+    unproven = tally.unproven()
+    if unproven and not tally.faults:
+        raise OracleFault(unproven)
     return tally
-
-
-def chosen_cases(oracle: Oracle, place: str, *, small: bool) -> list[Case]:
-    """The cases that run at `place`; `small`: only those marked so. Raises `OracleFault`, also where none is left."""
-    cases = list(oracle.cases())
-    names: set[str] = set()
-    for case in cases:
-        if case.dtype not in numerics.FORMATS:
-            raise OracleFault(f"case {case.name!r}: dtype {case.dtype!r} is none of {', '.join(numerics.FORMATS)}")
-        if case.name in names:
-            raise OracleFault(f"two cases are named {case.name!r}")
-        names.add(case.name)
-    chosen = [case for case in cases if place in case.places and (case.small or not small)]
-    if not chosen:
-        what = "small case" if small else "case"
-        raise OracleFault(f"it has no {what} for the place '{place}'; nothing ran")
-    return chosen
-
-
-def _problem(oracle: Oracle, case: Case, seed: int) -> _Problem:
-    random = np.random.default_rng([seed, zlib.crc32(case.name.encode())])
-    arrays = tuple(oracle.arrays(case, random))
-    inputs = {array.name: array.data for array in arrays if array.data is not None}
-    outputs = oracle.oracle(case, inputs)
-    bounds = oracle.bound(case, inputs, outputs)
-    wanted = {array.name for array in arrays if array.role == "out"}
-    for what, names in (("oracle", set(outputs)), ("bound", set(bounds))):
-        if names != wanted:
-            raise OracleFault(f"case {case.name!r}: {what} gives {sorted(names)}, the outputs are {sorted(wanted)}")
-    if not wanted:
-        raise OracleFault(f"case {case.name!r} has no output")
-    return _Problem(arrays, outputs, bounds)
 
 
 @dataclass(frozen=True)
@@ -194,7 +185,7 @@ class _Bench:
     module: Module
     tally: Tally
 
-    def attempt(self, case: Case, trial: Trial, problem: _Problem) -> Fault | None:
+    def attempt(self, case: Case, trial: Trial, problem: Problem) -> Fault | None:
         """Place, launch, read back, judge."""
         threads = self.oracle.blocks[trial.block]
         head = f"{case.name}: {trial.about}, seed {trial.seed}, blocks of {threads} threads"
@@ -202,7 +193,7 @@ class _Bench:
             self.device.seed = trial.order
             head += f", thread order {trial.order}"
         with Placement(self.device, problem.arrays, trial.layout) as placement:
-            said = self._launch(self.oracle.launch(case, placement.placed, threads))
+            said = self._launch(launches(self.oracle, case, placement.placed, threads))
             if said:
                 return Fault("launch", case.name, (head, *said))
             outputs, damages = placement.read()
@@ -212,8 +203,11 @@ class _Bench:
             if array.role != "out":
                 continue
             bound = problem.bounds[array.name]
-            found = compare(outputs[array.name], problem.outputs[array.name], array.dtype, bound)
-            self.tally.note(case, array.name, found, bound)
+            try:
+                found = compare(outputs[array.name], problem.outputs[array.name], array.dtype, bound)
+            except BoundFault as fault:
+                raise OracleFault(f"case {case.name!r}: {array.name}: {fault}") from None
+            self.tally.note(case, array, found, bound)
             if found.first is not None:
                 kind = "unwritten" if found.unwritten else "mismatch"
                 return Fault(kind, case.name, (head, *_mismatch_lines(array.name, found, found.first, bound)))
@@ -222,7 +216,10 @@ class _Bench:
     def _launch(self, launches: Iterable[Launch]) -> tuple[str, ...]:
         """Launch one after the other; the lines of the fault that ended it, or none."""
         for launch in launches:
-            kernel = self.module.kernel(launch.kernel)
+            try:
+                kernel = self.module.kernel(launch.kernel)
+            except BuildFault as fault:
+                raise NoKernel(launch.kernel, str(fault)) from None
             try:
                 kernel.launch(launch.grid, launch.block, launch.arguments, launch.shared)
             except LaunchFault as fault:
