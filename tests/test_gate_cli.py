@@ -408,12 +408,13 @@ class TestWorkflow:
     def test_a_link_is_refused_in_the_words_of_lane_files(self, project, gate, committed):
         (project.root / ".github/workflows/y.yml").symlink_to("x.yml")
         project.commit() if committed else None
-        code, out, err = gate("y.yml", *(("main", "HEAD") if committed else ()))
-        assert (code, out) == (3, "")
-        assert err == (
-            ".github/workflows/y.yml:1:1: .github/workflows/y.yml is a symbolic link, which is not followed: "
-            "what it points to could change unseen\n"
-        )
+        for cwd in (".", ".github/workflows"):
+            code, out, err = gate("y.yml", *(("main", "HEAD") if committed else ()), cwd=cwd)
+            assert (code, out) == (3, "")
+            assert err == (
+                ".github/workflows/y.yml:1:1: .github/workflows/y.yml is a symbolic link, which is not followed: "
+                "what it points to could change unseen\n"
+            )
 
     def test_a_link_at_the_base_branch_s_tip_opens_the_answer(self, project, gate):
         add(project, "docs/new.md")

@@ -190,7 +190,9 @@ def _find_workflow(repo: Repository, judged: Judged, asked: str, start: Path) ->
     read = sources.head_reader(repo, judged)
     tried = [Path(asked)]
     with contextlib.suppress(ValueError):
-        tried.append((start.resolve() / asked).resolve().relative_to(repo.root))
+        # The file itself stays as it is named: a link must be seen.
+        file = start.resolve() / asked
+        tried.append((file.parent.resolve() / file.name).relative_to(repo.root))
     if "/" not in asked:
         tried += [Path(folder, asked) for folder in WORKFLOW_FOLDERS]
     for path in tried:
