@@ -283,6 +283,99 @@ def test_shared_memory_outside_of_functions_and_in_structs(device, compiled):
     assert list(got) == [3456] * 32
 
 
+def test_valid_declarations_with_operators_of_two_marks(device, compiled):
+    text = """
+        template <int A, int B> struct P { static const int n = A + B; int v[A]; };
+        extern "C" __global__ void __launch_bounds__(P<1, 2>::n << 4, 1) k(int* out) {
+            __shared__ int t[1 << 5], u[(3 >= 2) && (1 == 1) ? 64 >> 1 : 1];
+            __shared__ P<1 << 5, 2> p;
+            t[threadIdx.x] = u[threadIdx.x] = p.v[threadIdx.x] = threadIdx.x;
+            out[threadIdx.x] = t[threadIdx.x] + u[threadIdx.x] + p.v[threadIdx.x] + (sizeof(t) == sizeof(u));
+        }
+    """
+    kernel = compiled(text).kernel("k")
+    assert list(launched(device, kernel, np.zeros(32, np.int32))) == [3 * i + 1 for i in range(32)]
+    assert "__launch_bounds__ says 48" in fault_of(device, kernel, np.zeros(64, np.int32), block=64)
+
+
+def test_shared_memory_outside_of_functions_is_poisoned_and_a_local_name_hides_it(device, compiled):
+    text = """
+        __shared__ __align__(16) int s[64], *where;
+        namespace ours { static __shared__ float f; }
+        static __device__ int twice(int s) { return 2 * s; }
+        extern "C" __global__ void k(int* out) {
+            __shared__ struct { int a; } both;
+            out[blockIdx.x] = s[5] + (ours::f != ours::f) + both.a + twice(s[63]) + (reinterpret_cast<size_t>(s) % 16 == 0);
+            s[5] = s[63] = both.a = 7;
+            ours::f = 1;
+            where = s;
+        }
+    """
+    got = launched(device, compiled(text).kernel("k"), np.zeros(6, np.int32), grid=6, block=1)
+    assert list(got) == [-1 + 1 - 1 - 2 + 1] * 6
+
+
+@pytest.mark.parametrize(
+    ("kernel", "shared", "told"),
+    [
+        ("inside", 0, "49156 bytes of static shared memory: ptxas takes at most 49152\n  in kernel inside"),
+        ("outside", 0, "49156 bytes of static shared memory: ptxas takes at most 49152\n  in kernel outside"),
+        ("piece", 227 * 1024 - 32767, "232449 bytes of shared memory, 32768 static and 199681 dynamic: more than 232448"),
+        ("piece", 227 * 1024 - 32768, None),
+        ("other", 227 * 1024 - 32768, None),
+    ],
+)
+def test_shared_memory_has_limits_for_each_kernel(device, compiled, kernel, shared, told):
+    kernel = compiled("""
+        __shared__ int all[12289];
+        extern "C" __global__ void inside(int* out) {
+            __shared__ int a[6000], b[6289];
+            a[0] = b[0] = 1;
+            out[0] = a[0] + b[0];
+        }
+        extern "C" __global__ void outside(int* out) { all[3] = 1; out[0] = all[3]; }
+        extern "C" __global__ void piece(int* out) { __shared__ int a[8192]; a[0] = 1; out[0] = a[0]; }
+        extern "C" __global__ void other(int* out) { __shared__ int a[8192]; a[0] = 1; out[0] = a[0]; }
+    """).kernel(kernel)
+    if told is None:
+        assert launched(device, kernel, np.zeros(1, np.int32), shared=shared)[0] == 1
+    else:
+        assert told in fault_of(device, kernel, np.zeros(1, np.int32), shared=shared)
+
+
+def test_two_barriers_on_one_line_are_not_one(device, compiled):
+    module = compiled("""\
+        #define EITHER(x) if (x) __syncthreads(); else __syncthreads();
+        extern "C" __global__ void k(int* out) { if (threadIdx.x < 8) __syncthreads(); else __syncthreads(); }
+        extern "C" __global__ void m(int* out) { EITHER(threadIdx.x < 8) }
+        extern "C" __global__ void c(int* out) { out[0] = (threadIdx.x < 8 ? __syncthreads_or(1) : __syncthreads_or(0)); }
+    """)
+    for line, name in ((2, "k"), (3, "m"), (4, "c")):
+        told = fault_of(device, module.kernel(name), np.zeros(1, np.int32)).splitlines()
+        wait = "__syncthreads_or" if name == "c" else "__syncthreads"
+        assert told[2:] == [
+            f"  {module._source}:{line}: 8 threads wait in {wait}: 0..7",
+            f"  {module._source}:{line}: 24 threads wait in {wait} (another call on this line): 8..31",
+        ]
+
+
+def test_headers_see_a_cuda_compiler_and_no_architecture(device, compiled):
+    text = """
+        #ifdef __CUDACC__
+        #define BOTH __host__ __device__
+        #endif
+        BOTH inline int which() {
+        #ifdef __CUDA_ARCH__
+            return 1;
+        #else
+            return 2;
+        #endif
+        }
+        extern "C" __global__ void k(int* out) { out[0] = which(); }
+    """
+    assert launched(device, compiled(text).kernel("k"), np.zeros(1, np.int32))[0] == 2
+
+
 DEADLY = {
     "out[256] = 1;": "illegal address",
     "out[-400000] = 1;": "illegal address",

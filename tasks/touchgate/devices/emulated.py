@@ -50,6 +50,8 @@ class _Module(ctypes.Structure):
         ("shared_size", ctypes.c_void_p),
         ("slot_count", ctypes.c_void_p),
         ("slots", ctypes.c_void_p),
+        ("place_count", ctypes.c_void_p),
+        ("places", ctypes.c_void_p),
     )
 
 

@@ -119,6 +119,8 @@ static const int MOST_THREADS = 1024;
 static const int MOST_WORKERS = 64;
 // What the roomiest architecture of today lets a block have (227 KiB, compute capability 9.0 and 10.0).
 static const size_t MOST_SHARED = 227 * 1024;
+// What ptxas lets a kernel declare.
+static const size_t MOST_STATIC = 48 * 1024;
 static const unsigned char POISON = 0xff;  // NaN for every float type, -1 for integers
 static const unsigned char CANARY = 0xc5;
 // What a shuffle gives for a lane that takes no part: NaN again.
@@ -141,7 +143,8 @@ struct Launch {
     const Module* module;
     void** arguments;
     dim3 grid, block;
-    size_t shared;
+    size_t shared;  // dynamic
+    size_t fixed;   // static, as far as it was used
     uint64_t seed;
     uint64_t blocks, step, start;  // block number n runs as number (start + n * step) % blocks
     uint64_t next;
@@ -261,6 +264,32 @@ static void api_fault(Fiber* self, const char* file, int line, const char* what)
     to_scheduler(self, true);
 }
 
+// Count static shared memory that the launch had not used before; false where there is too much of it.
+static bool count_static(Launch* launch, int* used, size_t size) {
+    char text[512];
+    size_t length = 0;
+    pthread_mutex_lock(&launch->lock);
+    if (!*used) launch->fixed += size;
+    __atomic_store_n(used, 1, __ATOMIC_RELAXED);
+    const size_t fixed = launch->fixed;
+    pthread_mutex_unlock(&launch->lock);
+    if (fixed > MOST_STATIC) {
+        say(text, sizeof(text), &length, "%zu bytes of static shared memory: ptxas takes at most %zu", fixed, MOST_STATIC);
+    } else if (fixed + launch->shared > MOST_SHARED) {
+        say(text, sizeof(text), &length, "%zu bytes of shared memory, %zu static and %zu dynamic: more than %zu",
+            fixed + launch->shared, fixed, launch->shared, MOST_SHARED);
+    } else {
+        return true;
+    }
+    say(text, sizeof(text), &length, "\n  in kernel %s", launch->kernel->name);
+    stop(launch, text);
+    return false;
+}
+
+static void api_use(Fiber* self, Slot* slot) {
+    if (!count_static(self->owner->launch, &slot->used, slot->size)) to_scheduler(self, true);
+}
+
 static void api_pause(Fiber* self) { to_scheduler(self, false); }
 
 // ---- warps
@@ -357,6 +386,7 @@ static uint64_t api_warp_wait(
     self->source = source;
     self->file = file;
     self->line = line;
+    self->column = 0;
     self->state = WAITING;
     if (!complete_warp(self->owner, self->number - self->lane, self->wait, mask)) to_scheduler(self, false);
     return self->result;
@@ -364,18 +394,20 @@ static uint64_t api_warp_wait(
 
 // ---- blocks
 
-static uint64_t api_block_wait(Fiber* self, int kind, int predicate, const char* file, int line) {
+static uint64_t api_block_wait(Fiber* self, int kind, int predicate, const char* file, int line, int column) {
     self->wait = static_cast<Wait>(kind);
     self->value = static_cast<uint64_t>(predicate);
     self->file = file;
     self->line = line;
+    self->column = column;
     self->state = WAITING;
     to_scheduler(self, false);
     return self->result;
 }
 
 static bool same_place(const Fiber* a, const Fiber* b) {
-    return a->wait == b->wait && a->line == b->line && (a->file == b->file || strcmp(a->file, b->file) == 0);
+    return a->wait == b->wait && a->line == b->line && a->column == b->column &&
+           (a->file == b->file || strcmp(a->file, b->file) == 0);
 }
 
 // Open the barrier if all live threads stand at the same one.
@@ -435,9 +467,12 @@ static void report_deadlock(Block* block) {
         Fiber* const fiber = block->fibers[i];
         if (fiber->state != WAITING) continue;
         unsigned int count = 0;
-        bool told = false;
+        bool told = false, line_told = false;
         for (unsigned int j = 0; j < block->threads; ++j) {
             const Fiber* const other = block->fibers[j];
+            line_told = line_told || (j < i && other->state == WAITING && other->wait == fiber->wait &&
+                                      other->line == fiber->line && other->column != fiber->column &&
+                                      strcmp(other->file, fiber->file) == 0);
             if (other->state != WAITING || !same_place(fiber, other) || fiber->mask != other->mask) continue;
             told = told || j < i;
             ++count;
@@ -450,6 +485,7 @@ static void report_deadlock(Block* block) {
         say(text, sizeof(text), &used, "\n  %s:%d: %u %s in %s", fiber->file, fiber->line, count,
             count == 1 ? "thread waits" : "threads wait", NAMES[fiber->wait]);
         if (fiber->wait >= SYNC_WARP) say(text, sizeof(text), &used, "(mask 0x%08x)", fiber->mask);
+        if (line_told) say(text, sizeof(text), &used, " (another call on this line)");
         say(text, sizeof(text), &used, ": ");
         say_threads(block, fiber, text, sizeof(text), &used);
     }
@@ -518,6 +554,9 @@ static void prepare_fibers(Worker* worker, Block* block) {
 
 // What a block finds in shared memory. The sanitizer keeps the gaps between arrays inaccessible, so to us as well.
 static void poison_shared(Worker* worker, const Launch* launch) {
+    for (unsigned int i = 0; i < *launch->module->place_count; ++i) {
+        memset(launch->module->places[i].address(), POISON, launch->module->places[i].size);
+    }
 #ifdef SANITIZED
     for (unsigned int i = 0; i < *launch->module->slot_count; ++i) {
         memset(worker->shared + launch->module->slots[i].offset, POISON, launch->module->slots[i].size);
@@ -527,6 +566,18 @@ static void poison_shared(Worker* worker, const Launch* launch) {
     static_cast<void>(launch);
     memset(worker->shared, POISON, static_cast<size_t>(worker->shared_end - reinterpret_cast<char*>(worker->shared)));
 #endif
+}
+
+// Nothing tells that a kernel uses a variable outside of functions, but that it wrote to it.
+static void count_places(Launch* launch) {
+    for (unsigned int i = 0; i < *launch->module->place_count; ++i) {
+        Place* const place = &launch->module->places[i];
+        if (__atomic_load_n(&place->used, __ATOMIC_RELAXED)) continue;
+        const unsigned char* const data = static_cast<const unsigned char*>(place->address());
+        size_t same = 0;
+        while (same < place->size && data[same] == POISON) ++same;
+        if (same < place->size && !count_static(launch, &place->used, place->size)) return;
+    }
 }
 
 static void run_block(Worker* worker, Launch* launch, uint64_t number) {
@@ -554,6 +605,7 @@ static void run_block(Worker* worker, Launch* launch, uint64_t number) {
             to_fiber(worker, fiber);
             if (stopped(launch)) return;
         }
+        if (!block.live) count_places(launch);
         if (progress || !block.live) continue;
         if (!open_barrier(&block)) {
             report_deadlock(&block);
@@ -741,7 +793,7 @@ static void* work(void* argument) {
     return nullptr;
 }
 
-static const Api API = {api_block_wait, api_warp_wait, api_pause, api_fault};
+static const Api API = {api_block_wait, api_warp_wait, api_pause, api_fault, api_use};
 static pthread_mutex_t launch_lock = PTHREAD_MUTEX_INITIALIZER;
 
 static bool launchable(Launch* launch) {
@@ -830,6 +882,8 @@ EXPORT int touchgate_launch(const touchgate::Module* module, int kernel, const u
     launch.capacity = capacity;
     pthread_mutex_init(&launch.lock, nullptr);
     *module->api = &API;
+    for (unsigned int i = 0; i < *module->slot_count; ++i) module->slots[i].used = 0;
+    for (unsigned int i = 0; i < *module->place_count; ++i) module->places[i].used = 0;
     if (launchable(&launch)) {
         order_blocks(&launch);
         run(&launch, workers);

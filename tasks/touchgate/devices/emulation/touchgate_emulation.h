@@ -6,6 +6,9 @@
 #define TOUCHGATE_EMULATION_H
 
 #define TOUCHGATE_EMULATED 1
+// As under nvcc: where headers ask for it, they want CUDA's words, which are here. __CUDA_ARCH__ stays undefined, for what
+// is under it is often PTX.
+#define __CUDACC__ 1
 
 #include <limits.h>
 #include <math.h>
@@ -41,33 +44,46 @@ static inline __attribute__((always_inline)) Fiber* self() {
 
 // ---- static shared memory: one piece a block, every variable at an offset fixed while the module loads
 
-static Slot slots[256];
+static const unsigned int MOST_VARIABLES = 1024;
+static Slot slots[MOST_VARIABLES];
 static unsigned int slot_count;
-static unsigned int shared_size;
+static size_t shared_size;
 
 static inline unsigned int reserve(size_t size, size_t alignment) {
     // 32 bytes between two variables, so that a sanitized build sees an overflow of one into the next.
     const size_t start = (shared_size + (shared_size ? 32 : 0) + alignment - 1) / alignment * alignment;
-    if (slot_count < sizeof(slots) / sizeof(slots[0])) {
-        slots[slot_count++] = Slot{static_cast<unsigned int>(start), static_cast<unsigned int>(size)};
-    }
-    shared_size = static_cast<unsigned int>(start + size);
-    return static_cast<unsigned int>(start);
+    shared_size = start + size;
+    if (slot_count < MOST_VARIABLES) slots[slot_count] = Slot{start, size, 0};
+    return slot_count++;
 }
 
 template <class T, size_t Alignment, class Place>
 struct SharedVariable {
-    static const unsigned int offset;
+    static const unsigned int number;
 };
 template <class T, size_t Alignment, class Place>
-const unsigned int SharedVariable<T, Alignment, Place>::offset =
+const unsigned int SharedVariable<T, Alignment, Place>::number =
     reserve(sizeof(T), Alignment > alignof(T) ? Alignment : alignof(T));
 
 // The variable's place in the running block's memory. `place`: a lambda, whose type is unique to each declaration and to
 // each instantiation of the template around it.
 template <class T, size_t Alignment, class Place>
 static inline __attribute__((always_inline)) T& shared(Place) {
-    return *reinterpret_cast<T*>(self()->shared + SharedVariable<T, Alignment, Place>::offset);
+    Fiber* const fiber = self();
+    const unsigned int number = SharedVariable<T, Alignment, Place>::number;
+    if (number >= MOST_VARIABLES) fault(__FILE__, __LINE__, "more than 1024 variables in shared memory");
+    // The first of a launch that comes here counts it: a kernel has what it uses, not all that the file declares.
+    if (!__atomic_load_n(&slots[number].used, __ATOMIC_RELAXED)) api->use(fiber, &slots[number]);
+    return *reinterpret_cast<T*>(fiber->shared + slots[number].offset);
+}
+
+// Shared variables outside of functions are thread_local ones: a worker runs one block at a time.
+static Place places[MOST_VARIABLES];
+static unsigned int place_count;
+
+static inline bool shared_by_all(void* (*address)(), size_t size) {
+    if (place_count < MOST_VARIABLES) places[place_count] = Place{address, size, 0};
+    return ++place_count <= MOST_VARIABLES;
 }
 
 template <class T>
@@ -76,6 +92,12 @@ static inline __attribute__((always_inline)) T* dynamic_shared() {
 }
 
 // ---- kernels: parameters are unpacked from the function pointer's own type
+
+// What __launch_bounds__ says of a block's threads.
+template <class... More>
+static constexpr int first(long long threads, More...) {
+    return static_cast<int>(threads);
+}
 
 template <bool Pointer, bool Integer, bool Floating>
 struct KindOf {
@@ -141,8 +163,30 @@ struct Caller<void (*)(A...), function> {
 
 #define TOUCHGATE_PLACE const char *file = __builtin_FILE(), int line = __builtin_LINE()
 
-static inline uint64_t block_wait(Wait kind, int predicate, const char* file, int line) {
-    return api->block_wait(self(), kind, predicate, file, line);
+// The column tells two barriers on one line apart. It is that of the rewritten text, so nobody is shown it.
+#if defined(__clang__)
+#define TOUCHGATE_COLUMN __builtin_COLUMN()
+#elif defined(__GNUC__) && __GNUC__ >= 11
+#define TOUCHGATE_COLUMN \
+    static_cast<int>(static_cast<const std::source_location::__impl*>(__builtin_source_location())->_M_column)
+}  // namespace touchgate
+namespace std {
+// What the compiler fills in; <source_location> defines it in C++20 only.
+struct source_location {
+    struct __impl {
+        const char *_M_file_name, *_M_function_name;
+        unsigned int _M_line, _M_column;
+    };
+};
+}  // namespace std
+namespace touchgate {
+#else
+#define TOUCHGATE_COLUMN 0
+#endif
+#define TOUCHGATE_BARRIER_PLACE TOUCHGATE_PLACE, int column = TOUCHGATE_COLUMN
+
+static inline uint64_t block_wait(Wait kind, int predicate, const char* file, int line, int column) {
+    return api->block_wait(self(), kind, predicate, file, line, column);
 }
 
 static inline uint64_t warp_wait(Wait kind, unsigned int mask, uint64_t value, int source, const char* file, int line) {
@@ -172,15 +216,15 @@ static inline T narrow(uint64_t wide) {
 #define gridDim (::touchgate::self()->grid_size)
 #define warpSize 32
 
-static inline void __syncthreads(TOUCHGATE_PLACE) { touchgate::block_wait(touchgate::SYNC_THREADS, 0, file, line); }
-static inline int __syncthreads_count(int predicate, TOUCHGATE_PLACE) {
-    return static_cast<int>(touchgate::block_wait(touchgate::SYNC_THREADS_COUNT, predicate != 0, file, line));
+static inline void __syncthreads(TOUCHGATE_BARRIER_PLACE) { touchgate::block_wait(touchgate::SYNC_THREADS, 0, file, line, column); }
+static inline int __syncthreads_count(int predicate, TOUCHGATE_BARRIER_PLACE) {
+    return static_cast<int>(touchgate::block_wait(touchgate::SYNC_THREADS_COUNT, predicate != 0, file, line, column));
 }
-static inline int __syncthreads_and(int predicate, TOUCHGATE_PLACE) {
-    return static_cast<int>(touchgate::block_wait(touchgate::SYNC_THREADS_AND, predicate != 0, file, line));
+static inline int __syncthreads_and(int predicate, TOUCHGATE_BARRIER_PLACE) {
+    return static_cast<int>(touchgate::block_wait(touchgate::SYNC_THREADS_AND, predicate != 0, file, line, column));
 }
-static inline int __syncthreads_or(int predicate, TOUCHGATE_PLACE) {
-    return static_cast<int>(touchgate::block_wait(touchgate::SYNC_THREADS_OR, predicate != 0, file, line));
+static inline int __syncthreads_or(int predicate, TOUCHGATE_BARRIER_PLACE) {
+    return static_cast<int>(touchgate::block_wait(touchgate::SYNC_THREADS_OR, predicate != 0, file, line, column));
 }
 static inline void __syncwarp(unsigned int mask = 0xffffffffu, TOUCHGATE_PLACE) {
     touchgate::warp_wait(touchgate::SYNC_WARP, mask, 0, -1, file, line);

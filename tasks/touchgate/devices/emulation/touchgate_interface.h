@@ -82,19 +82,33 @@ struct Fiber {
     uint64_t value;
     uint64_t result;
     const char* file;
-    int line;
+    int line, column;
     // Where it stopped:
     void* stack_pointer;
     void* fake_stack;  // AddressSanitizer's
 };
 
+// A variable in static shared memory.
+struct Slot {
+    size_t offset, size;
+    int used;  // in this launch
+};
+
+// A shared variable outside of functions: where the calling worker has it.
+struct Place {
+    void* (*address)();
+    size_t size;
+    int used;
+};
+
 // What a compiled .cu file calls.
 struct Api {
-    uint64_t (*block_wait)(Fiber* self, int kind, int predicate, const char* file, int line);
+    uint64_t (*block_wait)(Fiber* self, int kind, int predicate, const char* file, int line, int column);
     uint64_t (*warp_wait)(
         Fiber* self, int kind, unsigned int mask, uint64_t value, int source, const char* file, int line);
     void (*pause)(Fiber* self);
     void (*fault)(Fiber* self, const char* file, int line, const char* what);
+    void (*use)(Fiber* self, Slot* slot);
 };
 
 struct Parameter {
@@ -110,17 +124,15 @@ struct Kernel {
     int max_threads;  // of __launch_bounds__, 0 without
 };
 
-struct Slot {
-    unsigned int offset, size;
-};
-
 struct Module {
     int kernel_count;
     const Kernel* kernels;
-    const Api** api;                  // set by the runtime before the first launch
-    const unsigned int* shared_size;  // bytes of static shared memory
+    const Api** api;            // set by the runtime before the first launch
+    const size_t* shared_size;  // bytes of static shared memory of all kernels
     const unsigned int* slot_count;
-    const Slot* slots;  // its variables
+    Slot* slots;  // its variables
+    const unsigned int* place_count;
+    Place* places;  // and those outside of functions
 };
 
 }  // namespace touchgate
