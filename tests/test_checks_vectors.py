@@ -13,7 +13,7 @@ import pytest
 from tests.tiny_family import FakeDevice, make
 from touchgate import golden
 from touchgate.checks import DeclarationFault
-from touchgate.checks.conformance import difference
+from touchgate.checks.conformance import difference, lint
 from touchgate.checks.decoders import Decoded
 from touchgate.checks.vectors import KIND
 from touchgate.devices import Unavailable
@@ -119,7 +119,71 @@ def test_all_agree(tmp_path):
     facts = dict(outcome.facts)
     assert facts.pop("oracle_values_per_second") > 0
     speeds = {"a": 12, "b": 12}
-    assert facts == {"vectors": 3, "altered": 1, "values": 6, "values_per_second": speeds, "seed": 20261130}
+    counts = {"vectors": 3, "altered": 1, "at_once": 20500, "values": 6}
+    assert facts == {**counts, "values_per_second": speeds, "seed": 20261130}
+
+
+@pytest.mark.usefixtures("folder")
+def test_a_kernel_that_forgets_late_streams(tmp_path):
+    (tmp_path / "kernels" / "tiny.cu").write_text("forgets", encoding="utf-8")
+    outcome = run(tmp_path)
+    assert outcome.verdict is Verdict.FAILED
+    assert outcome.reason == (
+        "c: as number 20000 of 20500 decoded at once: status stop after 1 values by the oracle, "
+        "none after 0 by the kernel (the only one of 4)"
+    )
+    assert outcome.detail[0] == "vectors/tiny/manifest.json:17: c"
+    assert len(outcome.detail) == 3
+
+
+@pytest.mark.usefixtures("folder")
+def test_what_only_decoding_shows(folder, tmp_path):
+    def found(change):
+        data = golden.read_manifest(folder)
+        change(data["vectors"])
+        text = (folder / "manifest.json").read_text(encoding="utf-8")
+        (folder / "manifest.json").write_text(golden.dumps(data), encoding="utf-8")
+        assert golden.check_family(tmp_path, TARGET) == []
+        problems = [str(problem) for problem in lint(tmp_path, TARGET)]
+        outcome = run(tmp_path)
+        (folder / "manifest.json").write_text(text, encoding="utf-8")
+        return problems, outcome.verdict
+
+    at = f"{TARGET}/manifest.json"
+    assert found(lambda vectors: None) == ([], Verdict.PASSED)
+    assert found(lambda vectors: vectors[0].pop("values")) == (
+        [f"{at}:15: a: 'values' must list the 2 that the oracle gives"],
+        Verdict.FAILED,
+    )
+    assert found(lambda vectors: vectors[1].update(status="halt")) == (
+        [f"{at}:16: b: status ok by the oracle, halt in the manifest"],
+        Verdict.FAILED,
+    )
+    assert found(lambda vectors: vectors[1].update(colour="red")) == (
+        [f"{at}:16: b: unknown key 'colour': the family's decoder does not read it"],
+        Verdict.ERROR,
+    )
+    nothing = {"values": [], "digest": golden.digest(b"")}
+    assert found(lambda vectors: vectors[0].update(nothing))[1] is Verdict.FAILED
+
+
+@pytest.mark.usefixtures("folder")
+def test_a_decoder_that_fails_is_a_problem_of_the_folder_and_no_exception(tmp_path):
+    place = tmp_path / "kernels" / "tiny.py"
+    text = place.read_text(encoding="utf-8")
+    place.write_text(
+        text.replace("def oracle(vector):", "def oracle(vector):\n    assert len(vector.data) < 3"), encoding="utf-8"
+    )
+    messages = [problem.message for problem in lint(tmp_path, TARGET)]
+    assert messages == [f"{name}: the decoder kernels/tiny.py fails: AssertionError()" for name in "bc"]
+    place.write_text("1 / 0", encoding="utf-8")
+    (problem,) = lint(tmp_path, TARGET)
+    assert str(problem) == (
+        f"{TARGET}/manifest.json:1: the decoder kernels/tiny.py can't be loaded: ZeroDivisionError('division by zero')"
+    )
+    place.write_text("", encoding="utf-8")
+    (problem,) = lint(tmp_path, TARGET)
+    assert problem.message.startswith("tiny.py defines no DECODER")
 
 
 @pytest.mark.usefixtures("folder")

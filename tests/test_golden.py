@@ -174,6 +174,27 @@ def drop(*path):
         (put("vectors", 0, "stream", "offset", to=-1), "a: 'stream' is not file, offset, bytes and sha256"),
         (put("vectors", 0, "stream", "file", to="x"), "a: stream is in x, which is not among the manifest's files"),
         (put("vectors", to=[]), "there are no vectors"),
+        (put("schema", to=True), "'schema' is missing or is not a number"),
+        (put("count", to=True), "'count' is missing or is not a number"),
+        (put("files", 0, "bytes", to=True), "a file is not described by path, bytes and sha256"),
+        (put("sources", "hand", "about", to=[1]), "source 'hand': 'about' is not a string"),
+        (put("sources", "hand", "seed", to=True), "source 'hand': 'seed' is not a whole number or a string"),
+        (put("vectors", 0, "about", to=7), "a: 'about' is not a string"),
+        (put("vectors", 0, "stream", "more", to=1), "a: 'stream' is not file, offset, bytes and sha256"),
+        (put("vectors", 0, "stream", "offset", to=True), "a: 'stream' is not file, offset, bytes and sha256"),
+        (drop("vectors", 0, "stream", "bytes"), "a: 'stream' is not file, offset, bytes and sha256"),
+        (put("vectors", 0, "values", to=[4, 6]), "a: 'values' and 'digest' do not belong to each other"),
+        (put("vectors", 0, "values", to=[4, 5, 5]), "a: 'values' and 'digest' do not belong to each other"),
+        (put("vectors", 0, "values", to=[]), "a: 'values' and 'digest' do not belong to each other"),
+        (put("vectors", 0, "values", to=[4, True]), "a: 'values' is not a list of whole numbers"),
+        (put("vectors", 0, "values", to=None), "a: 'values' is not a list of whole numbers"),
+        (put("vectors", 0, "values", to=[1 << 70]), "a: 'values' and 'digest' do not belong to each other"),
+        (put("vectors", 0, "values", to=[0] * 17), "a: 'values' has 17 numbers; more than 16 are not listed"),
+        (put("vectors", 0, "digest", to=golden.digest(b"")), "a: 'values' and 'digest' do not belong to each other"),
+        (
+            put("vectors", 0, to={"name": "a", "source": "hand", "status": "ok", "digest": golden.digest(b"")}),
+            "a: 'values' is missing: the digest is that of nothing",
+        ),
     ],
 )
 def test_each_thing_that_can_be_wrong_is_said(folder, tmp_path, change, wanted):
@@ -242,6 +263,84 @@ def test_a_file_that_no_vector_uses(folder, tmp_path):
     assert messages(tmp_path) == ["no vector uses spare.bin"]
 
 
+def pipe(place, outside):
+    os.mkfifo(place)
+
+
+def device(place, outside):
+    place.symlink_to("/dev/zero")
+
+
+def elsewhere(place, outside):
+    outside.write_bytes(b"1")
+    place.symlink_to(outside)
+
+
+def circle(place, outside):
+    place.symlink_to(place)
+
+
+@pytest.mark.parametrize("kind", [pipe, device, elsewhere, circle])
+@pytest.mark.parametrize("name", ["streams/all.bin", "manifest.json"])
+def test_what_is_no_file_of_the_folder_is_not_read(folder, tmp_path, name, kind):
+    (folder / name).unlink()
+    kind(folder / name, tmp_path / "outside")
+    why = "is not a regular file" if kind is pipe else "leads out of the folder"
+    found = messages(tmp_path)
+    assert any(message == f"{name} {why}" for message in found), found
+    with pytest.raises(VectorFault, match=f"{name} {why}"):
+        golden.read_within(folder, name)
+    with pytest.raises(VectorFault):
+        add(tmp_path, "tiny", [NewVector("d", {"stream": BLOB}, b"\x08\0")], SOURCE)
+
+
+@pytest.mark.parametrize("kind", [pipe, device, elsewhere, circle])
+@pytest.mark.parametrize("what", ["decoder", "kernel"])
+def test_a_decoder_or_kernel_outside_the_repository(tmp_path, what, kind):
+    root = tmp_path / "root"
+    root.mkdir()
+    make(root)
+    place = root / getattr(HEAD, what)
+    place.unlink()
+    kind(place, tmp_path / "outside")
+    (found,) = messages(root)
+    assert found == f"the {what} kernels/{place.name} {'does not exist' if kind is pipe else 'leads out of the repository'}"
+    with pytest.raises(VectorFault, match=f"the {what} kernels/{place.name} "):
+        add(root, "tiny", [NewVector("d", {"stream": BLOB}, b"\x08\0")], SOURCE)
+
+
+@pytest.mark.parametrize("name", ["vectors", "vectors/tiny"])
+def test_a_folder_outside_the_repository(tmp_path, name):
+    root = tmp_path / "root"
+    root.mkdir()
+    make(root)
+    (root / name).rename(tmp_path / "away")
+    (root / name).symlink_to(tmp_path / "away")
+    (found,) = messages(root)
+    assert found in ("leads out of the repository", "its folder leads out of the repository")
+    before = snapshot(tmp_path / "away")
+    with pytest.raises(VectorFault, match="vectors/tiny leads out of the repository"):
+        add(root, "tiny", [NewVector("d", {"stream": BLOB}, b"\x08\0")], SOURCE)
+    assert snapshot(tmp_path / "away") == before
+
+
+def test_nothing_is_written_through_a_link(folder, tmp_path):
+    (tmp_path / "away").mkdir()
+    (folder / "new").symlink_to(tmp_path / "away")
+    vectors = [NewVector("d", {"stream": replace(BLOB, file="new/x.bin")}, b"\x08\0")]
+    with pytest.raises(VectorFault, match="leads out of the family's folder"):
+        add(tmp_path, "tiny", vectors, SOURCE)
+    assert list((tmp_path / "away").iterdir()) == []
+
+
+def test_a_file_is_not_read_when_it_is_larger_than_it_may_be(folder):
+    with pytest.raises(VectorFault, match=r"streams/all.bin has 8 bytes; at most 7 are read"):
+        golden.read_within(folder, "streams/all.bin", 7)
+    os.truncate(folder / "streams" / "all.bin", golden.MOST_OF_FILE + 1)
+    with pytest.raises(VectorFault, match=f"at most {golden.MOST_OF_FILE} are read"):
+        golden.read_within(folder, "streams/all.bin")
+
+
 def test_a_link_that_leads_out_of_the_folder(folder, tmp_path):
     place = folder / "streams" / "all.bin"
     place.rename(tmp_path / "all.bin")
@@ -304,7 +403,7 @@ def test_more_vectors_keep_the_order_and_what_is_there(folder, tmp_path):
         ([NewVector("d", {"stream": BLOB}, b"\x08\0", "stop")], {}, "d: the oracle says ok, given was stop"),
         ([NewVector("d", {"stream": BLOB, "digest": "x"}, b"\x08\0")], {}, "d: 'digest' is not a field to give"),
         ([NewVector("d", {"strem": BLOB}, b"\x08\0")], {}, "d: has no 'stream'"),
-        ([NewVector("d", {"stream": "x"}, b"\x08\0")], {}, "d: the decoder can't read it: TypeError"),
+        ([NewVector("d", {"stream": "x"}, b"\x08\0")], {}, 'd: "x" is not file, offset, bytes and sha256'),
         ([new("d", b"\x08")], {}, "streams/all.bin exists already; give the new file another name"),
         ([NewVector("d", {"stream": replace(BLOB, file="../x")}, b"\x08\0")], {}, "'../x' is not a plain path"),
         ([NewVector("d", {"stream": replace(BLOB, data=b"\4\5")}, b"\4\0\5\0")], {}, "d is the same as a"),

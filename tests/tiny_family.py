@@ -31,6 +31,8 @@ def decode_on(device, module, vectors, shape):
     if module == "no launch":
         raise LaunchFault("illegal address\\nin thread 7")
     found = [oracle(vector) for vector in vectors]
+    if module == "forgets":
+        found[20000:] = [Decoded("none", np.zeros(0, np.int16)) for _ in found[20000:]]
     if module == "one more":
         found = [replace(one, values=one.values + 1) for one in found]
     return Leg(tuple(found), 0.5)

@@ -38,7 +38,6 @@ struct Result {
     int status;
     int decoded;   // symbols complete before the end
     int consumed;  // words read
-    int reserved;
 };
 
 struct Reader {
@@ -160,6 +159,6 @@ extern "C" __global__ void rans_decode(const unsigned int* words, const unsigned
     } else if (status == OK && reader.x != 0x80000000ull) {
         status = BAD_FINAL_STATE;
     }
-    const Result result = {(int)status, (int)done, (int)reader.next, 0};
+    const Result result = {(int)status, (int)done, (int)reader.next};
     results[order[t]] = result;
 }

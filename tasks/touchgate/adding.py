@@ -22,12 +22,6 @@ from touchgate.golden import FOLDER, MANIFEST, SCHEMA, Head, VectorFault
 if TYPE_CHECKING:
     from touchgate.checks.decoders import Decoded, Decoder
 
-RESERVED = frozenset({"name", "about", "source", "status", "digest", "values"})
-"""What `add` itself writes into a vector."""
-
-SHOWN = 16
-"""Values up to which they are written into the manifest, for the person who reads it."""
-
 
 @dataclass(frozen=True)
 class Blob:
@@ -90,6 +84,8 @@ def add(
     if not golden.NAME.fullmatch(family):
         raise VectorFault(f"{family!r} is no name of a family: wanted are lower-case letters, digits, '.', '_' and '-'")
     folder = root / FOLDER / family
+    if not golden.within(root, f"{FOLDER}/{family}"):
+        raise VectorFault(f"{FOLDER}/{family} leads out of the repository")
     with _held(folder, create=head is not None):
         manifest = _start(folder, family, head)
         extra = _new_files(new, files or {})
@@ -174,7 +170,7 @@ def _held(folder: Path, *, create: bool) -> Iterator[None]:
 
 
 def _start(folder: Path, family: str, head: Head | None) -> dict[str, Any]:
-    if (folder / MANIFEST).exists():
+    if os.path.lexists(folder / MANIFEST):
         if head is not None:
             raise VectorFault(f"the family {family!r} exists: leave its about, decoder and kernel away")
         manifest = golden.read_manifest(folder)
@@ -210,7 +206,9 @@ def _refuse_overwriting(folder: Path, manifest: Mapping[str, Any], extra: Mappin
         place = folder / path
         if path in listed:
             raise VectorFault(f"{path} exists already; give the new file another name")
-        if place.exists() and place.read_bytes() != data:
+        if not golden.within(folder, path):
+            raise VectorFault(f"{place} leads out of the family's folder")
+        if os.path.lexists(place) and golden.read_within(folder, path) != data:
             raise VectorFault(f"{place} exists and differs; what is there is never overwritten")
 
 
@@ -223,7 +221,7 @@ def _entries(new: Sequence[NewVector], source: Source, manifest: Mapping[str, An
         if vector.name in taken:
             raise VectorFault(f"there is a vector {vector.name} already")
         taken.add(vector.name)
-        reserved = sorted(RESERVED & vector.fields.keys())
+        reserved = sorted(golden.COMMON_KEYS & vector.fields.keys())
         if reserved:
             raise VectorFault(f"{vector.name}: {reserved[0]!r} is not a field to give")
         entry: dict[str, Any] = {"name": vector.name, "source": source.name, "status": vector.status}
@@ -262,9 +260,9 @@ def _merged(
 def _decoder(root: Path, data: Mapping[str, Any]) -> Decoder:
     from touchgate.checks.decoders import load_decoder  # noqa: PLC0415  imports the decoder's numpy
 
-    if not golden.is_plain(data["decoder"]) or not (root / data["decoder"]).is_file():
+    if not golden.is_file_within(root, data["decoder"]):
         raise VectorFault(f"the decoder {data['decoder']} does not exist")
-    return load_decoder(root / data["decoder"])
+    return load_decoder(root, data["decoder"])
 
 
 def _verify(decoder: Decoder, files: golden.Files, vector: NewVector, entry: dict[str, Any]) -> None:
@@ -279,7 +277,7 @@ def _verify(decoder: Decoder, files: golden.Files, vector: NewVector, entry: dic
     if vector.expected is not None and golden.digest(vector.expected) != decoded.digest:
         raise VectorFault(f"{vector.name}: {_difference(decoded, vector.expected)}")
     entry["digest"] = decoded.digest
-    if decoded.values.size <= SHOWN:
+    if decoded.values.size <= golden.MOST_VALUES:
         entry["values"] = decoded.values.tolist()
 
 

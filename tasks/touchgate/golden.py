@@ -11,6 +11,7 @@ import hashlib
 import json
 import os
 import re
+import stat
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -27,9 +28,18 @@ NAME = re.compile(r"[a-z0-9][a-z0-9._-]*")
 SHA256 = re.compile(r"[0-9a-f]{64}")
 DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
 
+MOST_OF_MANIFEST = 1 << 24
+MOST_OF_FILE = 1 << 26
+"""Bytes that are read at most: of a manifest, and of any other file."""
+MOST_VALUES = 16
+"""Values up to which a vector must list them, for the person who reads it; longer ones have the digest alone."""
+
 HEAD_KEYS = ("about", "decoder", "kernel")
 REQUIRED_OF_SOURCE = ("tool", "version", "command", "date", "licence")
 OPTIONAL_OF_SOURCE = ("artifact", "artifact_sha256", "generator", "generator_sha256", "seed", "about")
+COMMON_KEYS = frozenset({"name", "about", "source", "status", "digest", "values"})
+"""Of a vector. All others are the family's own."""
+PART_KEYS = frozenset({"file", "offset", "bytes", "sha256"})
 
 
 class VectorFault(Exception):
@@ -116,14 +126,51 @@ def loads(text: str) -> dict[str, Any]:
     return data
 
 
+def within(root: Path, path: str) -> bool:
+    """Whether a path relative to the root is written plainly, and its links, if any, stay below the root."""
+    if not is_plain(path):
+        return False
+    try:
+        return (root / path).resolve().is_relative_to(root.resolve())
+    except (OSError, RuntimeError):  # links that lead in a circle
+        return False
+
+
+def is_file_within(root: Path, path: str) -> bool:
+    """Whether there is a regular file, which is not reached by a link that leads out of the root."""
+    return within(root, path) and (root / path).is_file()
+
+
+def read_within(folder: Path, path: str, most: int = MOST_OF_FILE) -> bytes:
+    """A regular file of at most `most` bytes below a folder. Raises `VectorFault`; a pipe or device is never waited for."""
+    if not within(folder, path):
+        raise VectorFault(f"{path} leads out of the folder")
+    try:
+        descriptor = os.open((folder / path).resolve(), os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        with os.fdopen(descriptor, "rb") as file:
+            found = os.fstat(descriptor)
+            if not stat.S_ISREG(found.st_mode):
+                raise VectorFault(f"{path} is not a regular file")
+            if found.st_size > most:
+                raise VectorFault(f"{path} has {found.st_size} bytes; at most {most} are read")
+            return file.read(most)
+    except OSError as error:
+        raise VectorFault(f"{path} can't be read: {error.strerror}") from error
+
+
+def read_text(folder: Path) -> str:
+    """The text of a folder's manifest. Raises `VectorFault`."""
+    if not os.path.lexists(folder / MANIFEST):
+        raise VectorFault(f"there is no {MANIFEST}")
+    try:
+        return read_within(folder, MANIFEST, MOST_OF_MANIFEST).decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise VectorFault(f"{MANIFEST} can't be read: {error}") from error
+
+
 def read_manifest(folder: Path) -> dict[str, Any]:
     """The data of a folder's manifest. Raises `VectorFault`."""
-    try:
-        return loads((folder / MANIFEST).read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise VectorFault(f"there is no {MANIFEST}") from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise VectorFault(f"{MANIFEST} can't be read: {error}") from error
+    return loads(read_text(folder))
 
 
 def read_head(folder: Path) -> Head:
@@ -169,16 +216,7 @@ class Files:
         listed = self._listed.get(path)
         if listed is None:
             raise VectorFault(f"{path} is not among the manifest's files")
-        if path in self.extra:
-            data = self.extra[path]
-        else:
-            place = self.folder / path
-            if not place.resolve().is_relative_to(self.folder.resolve()):
-                raise VectorFault(f"{path} leads out of the folder")
-            try:
-                data = place.read_bytes()
-            except OSError as error:
-                raise VectorFault(f"{path} can't be read: {error.strerror}") from error
+        data = self.extra[path] if path in self.extra else read_within(self.folder, path)
         if len(data) != listed["bytes"]:
             raise VectorFault(f"{path} has {len(data)} bytes, the manifest says {listed['bytes']}")
         if digest(data) != listed["sha256"]:
@@ -187,6 +225,8 @@ class Files:
 
     def part(self, reference: Mapping[str, Any]) -> bytes:
         """A piece of a file: {"file", "offset", "bytes", "sha256"}. Raises `VectorFault`."""
+        if not is_part(reference):
+            raise VectorFault(f"{json.dumps(reference)[:100]} is not file, offset, bytes and sha256")
         data = self.file(reference["file"])
         first, size = reference["offset"], reference["bytes"]
         if not 0 <= first <= first + size <= len(data):
@@ -205,6 +245,8 @@ def check(root: Path) -> list[Problem]:
     top = root / FOLDER
     if not top.is_dir():
         return []
+    if not within(root, FOLDER):
+        return [Problem(FOLDER, 1, "leads out of the repository")]
     problems = [
         Problem(f"{FOLDER}/{entry.name}", 1, "belongs to no family; move it into a family's folder")
         for entry in top.iterdir()
@@ -220,11 +262,13 @@ def check_family(root: Path, target: str) -> list[Problem]:
     """Everything wrong with one family's folder (relative to the root), sorted."""
     folder = root / target
     file = f"{target}/{MANIFEST}"
+    if not within(root, target):
+        return [Problem(file, 1, "its folder leads out of the repository")]
     try:
-        data = read_manifest(folder)
+        text = read_text(folder)
+        data = loads(text)
     except VectorFault as fault:
         return [Problem(file, 1, str(fault))]
-    text = (folder / MANIFEST).read_text(encoding="utf-8")
     problems = list(lint(root, folder, data))
     if not problems and text != dumps(data):
         problems.append(("", "was edited by hand: its text is not what `doit vectors add` writes"))
@@ -252,7 +296,7 @@ def wrong_shapes(data: Mapping[str, Any]) -> Iterator[Found]:
     wanted = {"schema": int, "family": str, "count": int, "files": list, "sources": dict, "vectors": list}
     wanted |= dict.fromkeys(HEAD_KEYS, str)
     for key, kind in wanted.items():
-        if not isinstance(data.get(key), kind):
+        if not isinstance(data.get(key), kind) or isinstance(data[key], bool):
             yield "", f"{key!r} is missing or is not {_article(kind)}"
     for key in data.keys() - wanted.keys():
         yield "", f"unknown key {key!r}"
@@ -271,11 +315,43 @@ def _wrong_shape_of(vector: Mapping[str, Any]) -> Iterator[str]:
     for key in ("source", "status"):
         if not isinstance(vector.get(key), str):
             yield f"{key!r} is missing or is not a string"
+    if not isinstance(vector.get("about", ""), str):
+        yield "'about' is not a string"
     if not _is_sha(vector.get("digest")):
         yield "'digest' is not a SHA-256 in lower case"
-    for key, part in _parts(vector):
-        if not isinstance(part["file"], str) or not _is_count(part["offset"]) or not _is_count(part["bytes"]):
+    for key, value in vector.items():
+        # What else a family names a file for (indexes) has none of these three.
+        if isinstance(value, dict) and value.keys() & {"offset", "bytes", "sha256"} and not is_part(value):
             yield f"{key!r} is not file, offset, bytes and sha256"
+    yield from _wrong_values(vector)
+
+
+WIDTHS = (1, 2, 4, 8)
+"""Bytes of the integers that a decoder may give."""
+
+
+def _wrong_values(vector: Mapping[str, Any]) -> Iterator[str]:
+    """What the list of values and the digest, which must belong to each other, show without decoding anything."""
+    values = vector.get("values")
+    if "values" not in vector:
+        if vector.get("digest") == digest(b""):
+            yield "'values' is missing: the digest is that of nothing, which is written as []"
+    elif not isinstance(values, list) or not all(isinstance(value, int) and not isinstance(value, bool) for value in values):
+        yield "'values' is not a list of whole numbers"
+    elif len(values) > MOST_VALUES:
+        yield f"'values' has {len(values)} numbers; more than {MOST_VALUES} are not listed"
+    elif vector.get("digest") not in _digests(values):
+        yield "'values' and 'digest' do not belong to each other"
+
+
+def _digests(values: list[int]) -> Iterator[str]:
+    """The digests of these values as integers of each width, where they fit."""
+    for width in WIDTHS:
+        for signed in (False, True):
+            try:
+                yield digest(b"".join(value.to_bytes(width, "little", signed=signed) for value in values))
+            except OverflowError:
+                continue
 
 
 def _wrong_head(root: Path, folder: Path, data: Mapping[str, Any]) -> Iterator[Found]:
@@ -286,6 +362,8 @@ def _wrong_head(root: Path, folder: Path, data: Mapping[str, Any]) -> Iterator[F
     for key in ("decoder", "kernel"):
         if not is_plain(data[key]):
             yield "", f"{key} {data[key]!r} is not a plain path inside the repository"
+        elif not within(root, data[key]):
+            yield "", f"the {key} {data[key]} leads out of the repository"
         elif not (root / data[key]).is_file():
             yield "", f"the {key} {data[key]} does not exist"
     if data["count"] != len(data["vectors"]):
@@ -329,7 +407,7 @@ def _wrong_sources(folder: Path, data: Mapping[str, Any]) -> Iterator[Found]:
             pass
         elif not isinstance(generator, str) or not is_plain(generator):
             yield "", f"source {name!r}: its generator {generator!r} is not a plain path inside the folder"
-        elif not (folder / generator).is_file():
+        elif not is_file_within(folder, generator):
             yield "", f"source {name!r}: its generator {generator} does not exist"
         if name not in used:
             yield "", f"no vector comes from the source {name!r}"
@@ -342,6 +420,9 @@ def wrong_source(source: Mapping[str, Any]) -> Iterator[str]:
             yield f"{key!r} is missing"
     for key in source.keys() - set(REQUIRED_OF_SOURCE) - set(OPTIONAL_OF_SOURCE):
         yield f"unknown key {key!r}"
+    for key, kinds in (("artifact", str), ("about", str), ("seed", int | str)):
+        if key in source and (not isinstance(source[key], kinds) or isinstance(source[key], bool)):
+            yield f"{key!r} is not {'a string' if kinds is str else 'a whole number or a string'}"
     if isinstance(source.get("date"), str) and not DATE.fullmatch(source["date"]):
         yield f"date {source['date']!r} is not YYYY-MM-DD"
     for key in ("artifact", "generator"):
@@ -404,8 +485,13 @@ def present(folder: Path) -> Iterator[str]:
 
 def _parts(vector: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """The pieces of files that a vector's fields name."""
-    wanted = {"file", "offset", "bytes", "sha256"}
-    return ((key, value) for key, value in vector.items() if isinstance(value, dict) and value.keys() == wanted)
+    return ((key, value) for key, value in vector.items() if is_part(value))
+
+
+def is_part(value: Any) -> bool:
+    """Whether a field names a piece of a file."""
+    known = isinstance(value, dict) and value.keys() == PART_KEYS and isinstance(value["file"], str)
+    return known and _is_count(value["offset"]) and _is_count(value["bytes"]) and _is_sha(value["sha256"])
 
 
 def _strings(value: Any) -> Iterator[str]:

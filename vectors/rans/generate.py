@@ -237,6 +237,15 @@ def gaussian_pmfs() -> tuple[list[list[float]], list[int]]:
     return pmfs, centres
 
 
+def by_hand_tables() -> dict[str, list[Row]]:
+    """Tables of the vectors made by hand."""
+    return {
+        "edges": [Row((0, 65536), 0), Row((0, 30000, 50000, 65536), (1 << 31) - 3), Row((0, 65536), -1)],
+        "refused": refused_table(),
+        "tall": [Row((0, 1000 + 200 * k, 65536), k) for k in range(300)],
+    }
+
+
 def refused_table() -> list[Row]:
     """Rows that are no CDFs, each for its own reason, behind one that is."""
     return [
@@ -249,6 +258,8 @@ def refused_table() -> list[Row]:
         Row((), 0),
         Row((0, 30000, 50000, 65536), (1 << 31) - 2),
         Row((0, 70000, 65536), 0),
+        Row((0, 0, 65536), 0),
+        Row((0, 65536, 65536), 0),
     ]
 
 
@@ -261,7 +272,7 @@ def table_text(about: str, rows: Sequence[Row]) -> bytes:
 ABOUT = {
     "channels": "12 rows of 5 to 49 entries, one a channel, as an entropy bottleneck has them",
     "coin": "two symbols of nearly one half each",
-    "edges": "the shortest row there is (nothing but escapes), and one that ends at the last int32",
+    "edges": "the shortest row there is (nothing but escapes), one that ends at the last int32, and one below zero",
     "far": "offsets far from zero",
     "flat": "256 symbols of one width",
     "gaussian": "the 64 scale buckets of GaussianConditional; 5 to 3,131 entries",
@@ -271,6 +282,7 @@ ABOUT = {
     "refused": "row 0 is a CDF, the others are not",
     "skewed": "24 symbols, each a little less than half as likely as the one before",
     "sure": "one symbol that costs next to nothing",
+    "tall": "300 rows, as many as no byte counts",
 }
 
 
@@ -417,6 +429,14 @@ def by_hand(upstream: Upstream, tables: dict[str, list[Row]]) -> Iterator[NewVec
     yield mine(
         "hand-last-int32", "edges", [(1 << 31) - i for i in (1, 2, 3, 4, 500)], "symbols up to the last int32", row=1
     )
+    about = "the first int32, by an offset below zero"
+    yield mine("hand-first-int32", "edges", [-(1 << 31), 7], about, row=2, asked=False)
+    yield mine("hand-long", "sure", [7] * ((1 << 17) + 1), "more symbols than 17 bits count")
+    tall = tables["tall"]
+    draw = Draw([k + k % 2 for k in range(len(tall))], list(range(len(tall))), {"plane": 1})
+    data = encode(draw.symbols, tall, draw.indexes)
+    yield vector("hand-rows", "tall", draw, data, about="each row of 300 in turn")
+    yield mine("hand-row-299", "tall", [299, 300, 5], "a row whose number has more than 8 bits", row=299)
     yield mine("hand-long-escape", "skewed", [100, -100, 2], "escapes with leading zero nibbles", nibbles=6)
 
     base = Draw([0, 1, 2, 0, 900, -7, 0, 1, -3, 20], [0] * 10, {"row": 0})
@@ -430,6 +450,7 @@ def by_hand(upstream: Upstream, tables: dict[str, list[Row]]) -> Iterator[NewVec
     yield refused("truncated", "cut", stream[:-4], "its last word is missing")
     yield refused("truncated", "head", stream[:8], "nothing but the state")
     yield refused("bad_length", "byte", stream[:-1], "its last byte is missing")
+    yield refused("bad_length", "half", stream[:-2], "half its last word is missing")
     yield refused("bad_length", "word", stream[:4], "half a state")
     yield refused("bad_length", "empty", b"", "no bytes at all")
     yield refused("over_long", "more", stream + bytes(4), "a word of zeros more")
@@ -446,8 +467,9 @@ def by_hand(upstream: Upstream, tables: dict[str, list[Row]]) -> Iterator[NewVec
     for row in range(1, len(tables["refused"])):
         draw = Draw([0] * 3, [row] * 3, {"row": row})
         yield refused("bad_table", f"row-{row}", stream, "its row is not a CDF", draw, table="refused")
-    draw = Draw([0] * 3, [len(tables["refused"])] * 3, {"row": len(tables["refused"])})
-    yield refused("bad_table", "no-row", stream, "there is no such row", draw, table="refused")
+    for name, table in (("no-row", "refused"), ("no-row-300", "tall")):
+        draw = Draw([0] * 3, [len(tables[table])] * 3, {"row": len(tables[table])})
+        yield refused("bad_table", name, stream, "there is no such row", draw, table=table)
 
 
 def refused_escapes(tables: dict[str, list[Row]], refused: Any) -> Iterator[NewVector]:
@@ -456,7 +478,8 @@ def refused_escapes(tables: dict[str, list[Row]], refused: Any) -> Iterator[NewV
     for nibbles in (9, 14, 15):
         data = encode([5, 5], tables["edges"], [0, 0], nibbles=nibbles)
         yield refused("bad_escape", f"{nibbles}-nibbles", data, "an escape longer than 32 bits", one, table="edges")
-    for name, row, value in (("above", 1, 1 << 31), ("far-above", 1, (1 << 31) + 5000)):
+    beyond = (("above", 1, 1 << 31), ("far-above", 1, (1 << 31) + 5000), ("below", 2, -(1 << 31) - 1))
+    for name, row, value in beyond:
         draw = Draw([0], [row], {"row": row})
         data = encode([value], tables["edges"], [row])
         yield refused("bad_escape", name, data, "a value beyond int32", draw, table="edges")
@@ -477,7 +500,7 @@ def make(root: Path, wheel: Path, date: str) -> None:
     """Everything, into `root`/vectors/rans."""
     with tempfile.TemporaryDirectory() as folder:
         upstream = Upstream(wheel, Path(folder))
-        tables = {k: v for k, v in (read_tables() or build_tables(upstream)).items() if k not in ("edges", "refused")}
+        tables = {k: v for k, v in (read_tables() or build_tables(upstream)).items() if k not in by_hand_tables()}
         walk = random_walk(100000)
         command = f"python vectors/rans/generate.py --wheel {upstream.name} --write"
         script = hashlib.sha256(Path(__file__).read_bytes()).hexdigest()
@@ -493,8 +516,7 @@ def make(root: Path, wheel: Path, date: str) -> None:
             "BSD-3-Clause-Clear",
             {**made, **wheel_facts},
         )
-        edges = [Row((0, 65536), 0), Row((0, 30000, 50000, 65536), (1 << 31) - 3)]
-        more = {"edges": edges, "refused": refused_table()}
+        more = by_hand_tables()
         vectors = list(by_upstream(upstream, tables, walk))
         mine = list(by_hand(upstream, tables | more))
         adding.add(root, HERE.name, vectors, source, files=files | {INDEXES: walk}, head=HEAD)

@@ -15,7 +15,7 @@ from touchgate import golden
 from touchgate.checks.decoders import Decoded, Decoder, load_decoder, load_vector
 from touchgate.checks.measuring import DETAIL, first_error
 from touchgate.devices import BuildFault, LaunchFault
-from touchgate.golden import MANIFEST, VectorFault
+from touchgate.golden import MANIFEST, MOST_VALUES, Problem, VectorFault
 from touchgate.outcome import Outcome, Verdict
 
 if TYPE_CHECKING:
@@ -26,6 +26,10 @@ SEED = 20261130
 
 SHOWN = 8
 """Differences that a failure lists."""
+
+AT_ONCE = 20500
+SHORT = 16
+"""Copies of vectors of so few values that are decoded in one launch, where a GPU has fewer threads at a time."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +62,7 @@ class Truth:
 def by_oracle(root: Path, target: str) -> Truth:
     """Decode a folder's vectors, and altered ones, by the oracle. Raises `VectorFault`."""
     manifest = golden.read_manifest(root / target)
-    decoder = load_decoder(root / manifest["decoder"])
+    decoder = load_decoder(root, manifest["decoder"])
     files = golden.Files(root / target, manifest)
     vectors = [load_vector(decoder, entry, files) for entry in manifest["vectors"]]
     altered = list(decoder.hostile(vectors, Random(SEED)))  # noqa: S311  nothing is kept secret by it
@@ -68,6 +72,35 @@ def by_oracle(root: Path, target: str) -> Truth:
     altered_decoded = [decoder.oracle(vector) for vector in altered]
     found = [*_unpinned(manifest["vectors"], decoded), *_unexpected(altered, altered_decoded)]
     return Truth(target, manifest, decoder, vectors, decoded, altered, altered_decoded, seconds, found)
+
+
+def lint(root: Path, target: str) -> list[Problem]:
+    """What only decoding shows: entries that the decoder can't read, and where its oracle parts from the manifest.
+
+    For a folder without problems of `touchgate.golden.check_family`. Altered vectors are left to the check.
+    """
+    file = f"{target}/{MANIFEST}"
+    text = golden.read_text(root / target)
+    manifest = golden.loads(text)
+    try:
+        decoder = load_decoder(root, manifest["decoder"])
+    except VectorFault as fault:
+        return [Problem(file, 1, str(fault))]
+    except Exception as error:  # noqa: BLE001  whatever a file that is executed raises
+        return [Problem(file, 1, f"the decoder {manifest['decoder']} can't be loaded: {error!r}")]
+    files = golden.Files(root / target, manifest)
+    problems = []
+    for entry in manifest["vectors"]:
+        line = golden.line_of(text, entry["name"])
+        try:
+            decoded = decoder.oracle(load_vector(decoder, entry, files))
+            texts = [f"{one.name}: {one.text}" for one in _unpinned([entry], [decoded])]
+        except VectorFault as fault:
+            texts = [str(fault)]
+        except Exception as error:  # noqa: BLE001  as above
+            texts = [f"{entry['name']}: the decoder {manifest['decoder']} fails: {error!r}"]
+        problems += [Problem(file, line, text) for text in texts]
+    return problems
 
 
 def measure(root: Path, target: str, device: Device) -> Outcome:
@@ -114,9 +147,29 @@ def conform(truth: Truth, device: Device, module: Module) -> Outcome:
     }
     cases = len(truth.vectors) + len(truth.altered)
     found = [*truth.found, *plain, *altered]
+    if not found:
+        found, facts["at_once"] = _crowded(truth, device, module)
     if found:
         return _differing(truth, found, device.name, cases, facts)
     return Outcome(Verdict.PASSED, device=device.name, cases=cases, facts=facts)
+
+
+def _crowded(truth: Truth, device: Device, module: Module) -> tuple[list[Difference], int]:
+    """Copies of the short vectors, by the thousand in one launch; where the first of each shape parts, and how many."""
+    short = [i for i, decoded in enumerate(truth.decoded) if decoded.values.size <= SHORT]
+    chosen = [short[i % len(short)] for i in range(AT_ONCE)] if short else []
+    vectors, wanted = [truth.vectors[i] for i in chosen], [truth.decoded[i] for i in chosen]
+    found = []
+    for shape in truth.decoder.shapes if chosen else ():
+        print(f"{len(vectors)} copies of {len(short)} short vectors: {shape}", flush=True)
+        leg = truth.decoder.decode_on(device, module, vectors, shape)
+        for at, (one, other) in enumerate(zip(wanted, leg.decoded, strict=True)):
+            text = difference(one, other, truth.decoder.unit)
+            if text:
+                text = f"as number {at} of {len(vectors)} decoded at once: {text}"
+                found.append(Difference(vectors[at].name, f"{device.name}, {shape}", text))
+                break
+    return found, len(vectors)
 
 
 def _unpinned(entries: Sequence[Mapping[str, Any]], truth: Sequence[Decoded]) -> Iterator[Difference]:
@@ -131,6 +184,10 @@ def _unpinned(entries: Sequence[Mapping[str, Any]], truth: Sequence[Decoded]) ->
             if wrong:
                 at = wrong[0]
                 text = f"value {at}: {decoded.values[at]} by the oracle, {values[at]} in the manifest; {text}"
+        elif entry.get("values") != (decoded.values.tolist() if decoded.values.size <= MOST_VALUES else None):
+            text = f"'values' must list the {decoded.values.size} that the oracle gives"
+            if decoded.values.size > MOST_VALUES:
+                text = f"'values' is for {MOST_VALUES} of them at most; the oracle gives {decoded.values.size}"
         else:
             continue
         yield Difference(entry["name"], "oracle", text)

@@ -6,14 +6,14 @@ It is a Python file that defines `DECODER = Decoder(...)`; docs/vectors.md expla
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any, Protocol
 
 from touchgate.checks.cases import load_file
-from touchgate.golden import VectorFault
+from touchgate.golden import COMMON_KEYS, VectorFault, is_file_within
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -92,8 +92,14 @@ class Decoder:
     hostile: Callable[[Sequence[Any], Random], Iterable[Any]]
 
 
-def load_decoder(path: Path) -> Decoder:
-    """The `DECODER` of a decoder file. Raises `VectorFault`, and whatever the file itself raises."""
+def load_decoder(root: Path, file: str) -> Decoder:
+    """The `DECODER` of a decoder file (relative to the root). Raises `VectorFault`, and whatever the file itself raises.
+
+    Nothing outside the root is executed.
+    """
+    if not is_file_within(root, file):
+        raise VectorFault(f"the decoder {file} does not exist, or leads out of the repository")
+    path = root / file
     found = getattr(load_file(path), "DECODER", None)
     if not isinstance(found, Decoder):
         what = "defines no DECODER" if found is None else f"defines DECODER as {type(found).__name__}"
@@ -103,13 +109,39 @@ def load_decoder(path: Path) -> Decoder:
     return found
 
 
+class _Read(Mapping[str, Any]):
+    """An entry that remembers which of its keys were asked for."""
+
+    def __init__(self, entry: Mapping[str, Any]) -> None:
+        self.entry = entry
+        self.keys_read: set[str] = set()
+
+    def __getitem__(self, key: str) -> Any:
+        self.keys_read.add(key)
+        return self.entry[key]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.entry)
+
+    def __len__(self) -> int:
+        return len(self.entry)
+
+
 def load_vector(decoder: Decoder, entry: Mapping[str, Any], store: Store) -> Any:
-    """An entry of a manifest as the decoder's vector. Raises `VectorFault` for whatever is wrong with it."""
+    """An entry of a manifest as the decoder's vector.
+
+    Raises `VectorFault` for whatever is wrong with it, a key that the decoder never asked for included.
+    """
+    read = _Read(entry)
     try:
-        return decoder.load(entry, store)
+        vector = decoder.load(read, store)
     except VectorFault as fault:
         raise VectorFault(f"{entry['name']}: {fault}") from fault
     except KeyError as error:
         raise VectorFault(f"{entry['name']}: has no {error}") from error
     except (LookupError, TypeError, ValueError, ArithmeticError) as error:
         raise VectorFault(f"{entry['name']}: the decoder can't read it: {error!r}") from error
+    unknown = sorted(entry.keys() - COMMON_KEYS - read.keys_read)
+    if unknown:
+        raise VectorFault(f"{entry['name']}: unknown key {unknown[0]!r}: the family's decoder does not read it")
+    return vector
