@@ -240,12 +240,13 @@ def _base(
 
 def _stale(repo: Repository, name: str, tip: Commit, event: Event | None) -> str:
     """What is wrong where the forge names a commit of the target branch that the ref in this clone does not hold."""
-    for sha in event.target_shas if event else ():
+    if event is None:
+        return ""
+    for sha in event.target_shas:
         if sha != tip.id and (repo.commit(sha) is None or not repo.is_ancestor(sha, tip.id)):
             return (
-                f"{event.label if event else ''} names {sha[:12]} as a commit of {name}, and the {name} of this clone, "
-                f"{tip.id[:12]}, is not known to hold it: it is older, or rewritten; run `git fetch origin {name}`, "
-                "without a depth"
+                f"{event.label} names {sha[:12]} as a commit of {name}, and the {name} of this clone, {tip.id[:12]}, "
+                f"is not known to hold it: it is older, or rewritten; run `git fetch origin {name}`, without a depth"
             )
     return ""
 
