@@ -237,6 +237,7 @@ def test_what_it_leaves_in_the_background_does_not_hold_the_worker(tmp_path):
         "reply": str(reply),
         "fds": [],
         "gpu": None,
+        "parent": os.getpid(),
     }
     log = tmp_path / "log"
     with log.open("wb") as output:
