@@ -378,3 +378,25 @@ def test_help_of_our_commands(project: Project) -> None:
     assert all(f"{name}  " in shown for name in ("lanes", "lease", "results", "touched", "vectors"))
     assert "--report-dir" in project.doit("help", "run").stdout
     assert project.doit("lanes", "--help").stdout == project.doit("help", "lanes").stdout
+
+
+def test_a_lane_that_main_gained_and_the_change_touches_is_no_pass(project: Project) -> None:
+    project.git("checkout", "-q", "main")
+    project.write("tasks/new.yml", "lanes:\n  gen:\n    paths: [gen/**]\n    checks: [{command: 'true'}]\n")
+    project.commit()
+    project.git("checkout", "-q", "work")
+    project.write("gen/a", "a\n")
+    data = report(project)
+    assert (data["exit"], ends(data)) == (2, [])
+    gen = next(lane for lane in data["lanes"] if lane["name"] == "gen")
+    assert gen["decision"] == "run"
+    assert "merge the base branch" in gen["reason"]
+
+
+def test_a_lane_that_the_change_removed_is_said_and_green(project: Project) -> None:
+    project.write("src/a.txt", "changed\n")
+    text = (project.root / "tasks/lanes.yml").read_text()
+    project.write("tasks/lanes.yml", "lanes:\n" + text[text.index("  two:") :])
+    done = project.doit()
+    assert done.returncode == 0
+    assert "head removed the lane" in project.doit("lanes").stdout

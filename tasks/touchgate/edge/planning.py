@@ -162,6 +162,7 @@ def plan_lanes(declared: Declared, options: RunOptions) -> Plan:
         names=selected_lanes(declared.head, options.names),
         everything=options.all_lanes,
         due=declared.judged.due,
+        gained=declared.gained,
     )
     if not options.also:
         return plan
