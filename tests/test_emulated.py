@@ -2,16 +2,18 @@
 
 import hashlib
 import os
+import re
 import shutil
 import subprocess
 import sys
 import textwrap
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from touchgate.devices import BuildFault, LaunchFault, Unavailable, compilers, emulated
+from touchgate.devices import BuildFault, LaunchFault, Unavailable, compilers, emulated, toolchain
 
 pytestmark = pytest.mark.skipif(not (shutil.which("g++") or shutil.which("clang++")), reason="no C++ compiler")
 
@@ -532,6 +534,30 @@ def test_integer_builtins(device, compiled):
     assert [hex(v) for v in got] == [hex(v) for v in expected]
 
 
+def test_floats_become_integers_as_ptx_says(device, compiled):
+    text = """
+        extern "C" __global__ void k(long long* o, float f, double d, __half h) {
+            o[0] = __float2int_rz(f); o[1] = __float2uint_rn(f); o[2] = __float2ll_rd(f); o[3] = __float2ull_ru(f);
+            o[4] = __double2int_rz(d); o[5] = __double2uint_rn(d); o[6] = __double2ll_rd(d); o[7] = __double2ull_ru(d);
+            o[8] = __half2int_rn(h); o[9] = __half2int_rz(h);
+        }
+    """
+    kernel = compiled("#include <cuda_fp16.h>\n" + text).kernel("k")
+    least, most, upper = -(2**31), 2**31 - 1, 2**63 - 1
+    nan = [0, 0, -upper - 1, -upper - 1, least, 2**31, -upper - 1, -upper - 1, 0, 0]
+    for value, expected in [
+        (np.nan, nan),
+        (-np.nan, nan),
+        (np.inf, [most, 2**32 - 1, upper, -1, most, 2**32 - 1, upper, -1, most, most]),
+        (-np.inf, [least, 0, -upper - 1, 0, least, 0, -upper - 1, 0, least, least]),
+        (-1.5, [-1, 0, -2, 0, -1, 0, -2, 0, -2, -1]),
+        (2.5, [2, 2, 2, 3, 2, 2, 2, 3, 2, 2]),
+    ]:
+        with np.errstate(invalid="ignore"):
+            given = [np.float32(value), np.float64(value), np.float16(value)]
+        assert list(launched(device, kernel, np.zeros(10, np.int64), *given, block=1)) == expected, value
+
+
 HALVES = """
     #include <cuda_fp16.h>
     #include <cuda_bf16.h>
@@ -760,6 +786,90 @@ def test_a_compiler_that_does_not_work_is_named(tmp_path):
         compilers.find({"PATH": str(tmp_path)})
 
 
+KERNEL = 'extern "C" __global__ void k(int* o) { *o = 42; }\n'
+
+
+def scripted(tmp_path, name, body):
+    """A compiler of this name: what `--version` says, then `body` in the shell."""
+    program = tmp_path / name
+    version = 'if [ "$1" = --version ]; then echo "fake g++ 1.0"; exit 0; fi'
+    program.write_text(f"#!/bin/sh\n{version}\n{body}\n")
+    program.chmod(0o755)
+    return {"PATH": os.environ["PATH"], "CXX": str(program)}
+
+
+@pytest.mark.parametrize(
+    ("body", "told"),
+    [
+        ("exit 1", "ended with 1 and said nothing"),
+        ("echo 'cannot execute cc1plus' >&2; exit 1", "does not compile C++: cannot execute cc1plus"),
+        ("exit 0", "ended with 0, but wrote no library (0 bytes)"),
+        ('for to; do :; done; echo touchgate_launch > "$to"', "but wrote no library (17 bytes)"),
+        ("for to; do :; done; printf '\\177ELFtouchgate_launch' > \"$to\"", "wrote a library that does not load"),
+        ("exec sleep 20", "did not end within 0.2 s and was stopped"),
+    ],
+)
+def test_a_compiler_that_does_not_compile_is_unavailable_in_words(tmp_path, monkeypatch, body, told):
+    if "sleep" in body:
+        monkeypatch.setattr(toolchain, "PATIENCE", 0.2)
+    environ = scripted(tmp_path, "fake-g++", body)
+    with pytest.raises(Unavailable) as caught:
+        emulated.open_device(tmp_path / "build", environ=environ)
+    assert told in str(caught.value)
+    assert f"{tmp_path}/fake-g++ is fake g++ 1.0; set CXX to another compiler" in str(caught.value)
+    assert list((tmp_path / "build" / "emulated").iterdir()) == []
+
+
+def test_a_compiler_that_fails_later_names_itself(tmp_path):
+    source = tmp_path / "k.cu"
+    source.write_text(KERNEL)
+    real = shutil.which("g++") or shutil.which("clang++")
+    for number, (body, told) in enumerate(
+        [
+            ('case "$*" in *runtime*) exec REAL "$@";; *) exit 0;; esac', "did not preprocess"),
+            ('case "$*" in *runtime*|*" -E "*) exec REAL "$@";; *) exit 3;; esac', "ended with 3 and said nothing"),
+            ('case "$*" in *runtime*|*" -E "*) exec REAL "$@";; *) exit 0;; esac', "but wrote no library (0 bytes)"),
+        ]
+    ):
+        environ = scripted(tmp_path, f"fake-{number}", body.replace("REAL", str(real)))
+        device = emulated.open_device(tmp_path / f"build{number}", environ=environ)
+        with pytest.raises(BuildFault, match=f"fake-{number} ended with .*{re.escape(told)}|fake-{number} {told}"):
+            device.module(source)
+        assert list((tmp_path / f"build{number}" / "emulated").glob("k-*")) == []
+
+
+def test_a_command_line_that_cannot_be_read_is_named(tmp_path):
+    for wish, told in (('"x', 'CXX is no command line (no closing quotation): "x'), ("''", "CXX names nothing, which")):
+        with pytest.raises(Unavailable) as caught:
+            emulated.open_device(tmp_path, environ={"PATH": os.environ["PATH"], "CXX": wish})
+        assert told in str(caught.value)
+
+
+@pytest.mark.parametrize("foreign", ["library", "text", "folder"])
+def test_what_is_not_ours_in_the_cache_is_built_anew(tmp_path, foreign):
+    source = tmp_path / "k.cu"
+    source.write_text(KERNEL)
+    first = tmp_path / "first"
+    emulated.open_device(first).module(source)
+    # In folders of their own: a library that this process has loaded is not read again.
+    copy = tmp_path / "copy"
+    shutil.copytree(first, copy)
+    for library in (copy / "emulated").glob("*.so"):
+        note = library.with_name(library.name + ".sha256")
+        if foreign == "folder":
+            library.unlink()
+            library.mkdir()
+            (library / "x").write_text("")
+        else:
+            module = getattr(sys.modules["_ctypes"], "__file__", None) if foreign == "library" else None
+            data = Path(module).read_bytes() if module else b"\x7fELF touchgate_launch touchgate_module"
+            library.unlink()
+            library.write_bytes(data)
+            note.write_text(hashlib.sha256(data).hexdigest())
+    again = emulated.open_device(copy)
+    assert launched(again, again.module(source).kernel("k"), np.zeros(1, np.int32))[0] == 42
+
+
 def test_printf_in_a_kernel_reaches_the_log(compiled, capfd):
     kernel = compiled("""
         extern "C" __global__ void k() { if (threadIdx.x == 1) printf("block %d\\n", blockIdx.x); }
@@ -803,7 +913,8 @@ print("not seen")
         ("shared_beyond", "k.cu:14"),
         ("dynamic_beyond", "AddressSanitizer"),
         ("overflow", "signed integer overflow"),
-        ("stack_beyond", "k.cu:20"),
+        ("cast", "outside the range of representable values"),
+        ("stack_beyond", "k.cu:21"),
     ],
 )
 def test_the_sanitized_build_names_the_line(tmp_path, build_dir, kernel, told):
@@ -832,6 +943,7 @@ def test_the_sanitized_build_names_the_line(tmp_path, build_dir, kernel, told):
         }
         extern "C" __global__ void dynamic_beyond(int* out) { extern __shared__ int d[]; d[threadIdx.x + 1] = 1; }
         extern "C" __global__ void overflow(int* out) { out[0] = 2147483647 + (int)threadIdx.x; }
+        extern "C" __global__ void cast(int* out) { out[0] = (int)(3e9f + threadIdx.x); }
         extern "C" __global__ void stack_beyond(int* out) {
             int local[4]; int* p = local; __syncthreads(); p[threadIdx.x] = 1; out[0] = p[0];
         }

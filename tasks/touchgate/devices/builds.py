@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shutil
 import tempfile
 from contextlib import suppress
 from pathlib import Path
@@ -30,6 +31,10 @@ def publish(target: Path, make: Callable[[Path], None]) -> None:
     file of the other may remain: then it is not whole, and whoever comes next builds again.
     """
     target.parent.mkdir(parents=True, exist_ok=True)
+    for place in (target, _note(target)):
+        # Nothing of ours is a folder; one would stay in the way for ever.
+        if place.is_dir() and not place.is_symlink():
+            shutil.rmtree(place)
     made = _temporary(target)
     note = _temporary(_note(target))
     try:
@@ -50,6 +55,13 @@ def is_whole(target: Path) -> bool:
         return hashlib.sha256(data).hexdigest() == _note(target).read_text(encoding="ascii", errors="replace")
     except OSError:
         return False
+
+
+def withdraw(target: Path) -> None:
+    """Take back what `publish` put there."""
+    for place in (target, _note(target)):
+        with suppress(FileNotFoundError):
+            place.unlink()
 
 
 def _note(target: Path) -> Path:

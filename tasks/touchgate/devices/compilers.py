@@ -37,10 +37,13 @@ def find(environ: Mapping[str, str] = os.environ) -> Compiler:
     path = environ.get("PATH", os.defpath)
     wish = environ.get("CXX", "").strip()
     if wish:
-        words = shlex.split(wish)
+        try:
+            words = shlex.split(wish)
+        except ValueError as error:
+            raise Unavailable(f"CXX is no command line ({str(error).lower()}): {wish}") from error
         program = shutil.which(words[0], path=path)
         if program is None:
-            raise Unavailable(f"CXX names {words[0]}, which is not in PATH: unset it or install that compiler")
+            raise Unavailable(f"CXX names {words[0] or 'nothing'}, which is not in PATH: unset it or install that compiler")
         return _described((program, *words[1:]), environ)
     for name in ("g++", "clang++", "c++"):
         program = shutil.which(name, path=path)

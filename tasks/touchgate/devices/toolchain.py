@@ -23,13 +23,15 @@ HEADERS = Path(__file__).with_name("emulation")
 
 _COMMON = ("-std=c++17", "-fPIC", "-fvisibility=hidden", "-fno-exceptions", "-fno-rtti", "-pthread")
 _KERNEL = ("-O2", "-ffp-contract=off", "-fno-strict-aliasing", "-fno-threadsafe-statics", "-w")
-_SANITIZE = ("-g", "-fno-omit-frame-pointer", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
+_SANITIZE = ("-g", "-fno-omit-frame-pointer", "-fsanitize=address,undefined,float-cast-overflow", "-fno-sanitize-recover=all")
 # Without the sanitizer's library: touchgate_checks.h has the handlers. Large frames are touched page by page, so that
 # none reaches over the guard page into the next thread's stack.
 _CHECKS = {
     "gcc": ("-fsanitize=alignment,bounds", "-fstack-clash-protection"),
     "clang": ("-fsanitize=alignment,array-bounds", "-fstack-clash-protection"),
 }
+PATIENCE = 300.0
+"""Seconds that one run of the compiler may take; a kernel file takes less than one."""
 
 
 def sanitizer_environment(environ: Mapping[str, str] = os.environ) -> dict[str, str]:
@@ -59,7 +61,10 @@ def sanitizer_environment(environ: Mapping[str, str] = os.environ) -> dict[str, 
 def _library_beside(compiler: Compiler, name: str) -> str | None:
     """Where the compiler keeps a library: a path that can be loaded."""
     command = [*compiler.command, f"-print-file-name={name}"]
-    answer = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
+    try:
+        answer = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=60, check=False)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise Unavailable(f"{command[0]} does not answer: {error}") from error
     path = Path(answer.stdout.strip())
     if answer.returncode != 0 or not path.is_absolute() or not path.is_file():
         return None
@@ -85,10 +90,18 @@ class Toolchain:
         source = HEADERS / "runtime.cpp"
         flags = (*_COMMON, "-O2", *(_SANITIZE if self.sanitize else ()))
         key = self._key(flags, source.read_bytes(), (HEADERS / "touchgate_interface.h").read_bytes())
-        library = self._library(
-            f"runtime-{key}",
-            lambda to: self._compile([*flags, "-shared", f"-I{HEADERS}", str(source), "-o", str(to)]),
-        )
+        try:
+            library = self._library(
+                f"runtime-{key}",
+                "touchgate_launch",
+                lambda to: self._compile([*flags, "-shared", f"-I{HEADERS}", str(source), "-o", str(to)]),
+            )
+        except BuildFault as fault:
+            # The text is ours, and compiles: the compiler is at fault, or what it needs is not installed.
+            raise Unavailable(
+                f"{self._program()} does not compile C++: {fault}\n{self._program()} is {self.compiler.version}; "
+                f"set CXX to another compiler, or repair it (Debian: apt-get install g++; macOS: xcode-select --install)"
+            ) from fault
         library.touchgate_launch.restype = ctypes.c_int
         library.touchgate_launch.argtypes = (
             ctypes.c_void_p,
@@ -125,7 +138,7 @@ class Toolchain:
                 linking = [flag for flag in _SANITIZE if self.sanitize]
                 self._compile([*linking, "-pthread", "-shared", str(item), "-o", str(to)])
 
-        return self._library(f"{like.stem}-{key}", make)
+        return self._library(f"{like.stem}-{key}", "touchgate_module", make)
 
     def _preprocess(self, text: str | None, like: Path, includes: Sequence[Path], defines: Mapping[str, str]) -> str:
         command = [*self.compiler.command, *_COMMON, *_KERNEL, *(_SANITIZE if self.sanitize else ()), "-E"]
@@ -141,13 +154,22 @@ class Toolchain:
             command += ["-iquote", str(like.parent), "-"]
         answer = self._run(command, text)
         if answer.returncode != 0:
-            raise BuildFault(answer.stderr.strip())
+            raise self._fault(answer)
+        if dialect.BEGINS not in answer.stdout:
+            raise BuildFault(f"{self._program()} ended with 0, but did not preprocess {like}")
         return answer.stdout
 
     def _compile(self, arguments: Sequence[str]) -> None:
         answer = self._run([*self.compiler.command, *arguments], None)
         if answer.returncode != 0:
-            raise BuildFault(answer.stderr.strip() or f"{self.compiler.command[0]} ended with {answer.returncode}")
+            raise self._fault(answer)
+
+    def _fault(self, answer: subprocess.CompletedProcess[str]) -> BuildFault:
+        told = answer.stderr.strip() or answer.stdout.strip()
+        return BuildFault(told or f"{self._program()} ended with {answer.returncode} and said nothing")
+
+    def _program(self) -> str:
+        return self.compiler.command[0]
 
     def _run(self, command: Sequence[str], text: str | None) -> subprocess.CompletedProcess[str]:
         # The sanitizer's library is meant for this process, not for the compiler.
@@ -159,21 +181,45 @@ class Toolchain:
                 capture_output=True,
                 encoding="utf-8",
                 errors="surrogateescape",
+                timeout=PATIENCE,
                 check=False,
                 env={**environ, "LC_ALL": "C"},
             )
+        except subprocess.TimeoutExpired as error:
+            raise BuildFault(f"{command[0]} did not end within {PATIENCE:g} s and was stopped") from error
         except OSError as error:
             raise Unavailable(f"{command[0]} does not start: {error}") from error
 
     def _key(self, flags: Sequence[str], *texts: str | bytes) -> str:
         return builds.digest([*self.compiler.command, self.compiler.version, *flags, "|", *texts])[:40]
 
-    def _library(self, name: str, make: Callable[[Path], None]) -> ctypes.CDLL:
-        """Load it from the cache, or build it."""
+    def _library(self, name: str, symbol: str, make: Callable[[Path], None]) -> ctypes.CDLL:
+        """Load the library that defines `symbol` from the cache, or build it."""
         target = self.build_dir / f"{name}.so"
-        if builds.is_whole(target):
+        if builds.is_whole(target) and _defines(target, symbol):
             # A whole file that does not load was built for a system that is no more: it is built anew.
             with suppress(OSError):
                 return ctypes.CDLL(str(target))
-        builds.publish(target, make)
-        return ctypes.CDLL(str(target))
+
+        def checked(to: Path) -> None:
+            make(to)
+            if not _defines(to, symbol):
+                size = to.stat().st_size if to.exists() else 0
+                raise BuildFault(f"{self._program()} ended with 0, but wrote no library ({size} bytes)")
+
+        builds.publish(target, checked)
+        try:
+            return ctypes.CDLL(str(target))
+        except OSError as error:
+            builds.withdraw(target)
+            raise BuildFault(f"{self._program()} wrote a library that does not load: {error}") from error
+
+
+def _defines(library: Path, symbol: str) -> bool:
+    """Tell whether a file is a library with this name in it, without loading what may be anyone's."""
+    try:
+        data = library.read_bytes()
+    except OSError:
+        return False
+    # ELF, and Mach-O of 64 bits or of several architectures.
+    return data.startswith((b"\x7fELF", b"\xcf\xfa\xed\xfe", b"\xca\xfe\xba\xbe")) and symbol.encode() in data

@@ -105,21 +105,26 @@ TOUCHGATE_BUILTIN float __saturatef(float a) { return a >= 1.0f ? 1.0f : a > 0.0
 #define __sinf(x) sinf(x)
 #define __cosf(x) cosf(x)
 
-// A float becomes an integer as on a GPU: out of range is the nearest end, NaN is 0.
+// A float becomes an integer as on a GPU (PTX ISA, cvt): out of range is the nearest end; NaN is 0 from float to 32 bits,
+// else the upper bit alone.
 namespace touchgate {
-template <class T>
-static inline T saturated(double value, double low, double beyond) {
-    if (!(value >= low)) return value < low ? static_cast<T>(low) : T(0);
+template <class T, class From>
+static inline T saturated(From value, double low, double beyond) {
+    if (value != value) {
+        const bool zero = sizeof(From) < sizeof(double) && sizeof(T) < sizeof(long long);
+        return zero ? T(0) : static_cast<T>(1ull << (8 * sizeof(T) - 1));
+    }
+    if (value < low) return static_cast<T>(low);
     // `beyond` is a power of two one past the largest value, so it is exact.
     return value >= beyond ? static_cast<T>(static_cast<T>(-1) < T(0) ? ~static_cast<T>(low) : static_cast<T>(-1))
                            : static_cast<T>(value);
 }
 }  // namespace touchgate
 #define TOUCHGATE_TO_INTEGER(from, name, T, low, beyond)                                                               \
-    TOUCHGATE_BUILTIN T __##from##2##name##_rn(from x) { return touchgate::saturated<T>(rint(x), low, beyond); }  \
-    TOUCHGATE_BUILTIN T __##from##2##name##_rz(from x) { return touchgate::saturated<T>(trunc(x), low, beyond); } \
-    TOUCHGATE_BUILTIN T __##from##2##name##_rd(from x) { return touchgate::saturated<T>(floor(x), low, beyond); } \
-    TOUCHGATE_BUILTIN T __##from##2##name##_ru(from x) { return touchgate::saturated<T>(ceil(x), low, beyond); }
+    TOUCHGATE_BUILTIN T __##from##2##name##_rn(from x) { return touchgate::saturated<T, from>(static_cast<from>(rint(x)), low, beyond); }  \
+    TOUCHGATE_BUILTIN T __##from##2##name##_rz(from x) { return touchgate::saturated<T, from>(static_cast<from>(trunc(x)), low, beyond); } \
+    TOUCHGATE_BUILTIN T __##from##2##name##_rd(from x) { return touchgate::saturated<T, from>(static_cast<from>(floor(x)), low, beyond); } \
+    TOUCHGATE_BUILTIN T __##from##2##name##_ru(from x) { return touchgate::saturated<T, from>(static_cast<from>(ceil(x)), low, beyond); }
 TOUCHGATE_TO_INTEGER(float, int, int, -2147483648.0, 2147483648.0)
 TOUCHGATE_TO_INTEGER(float, uint, unsigned int, 0.0, 4294967296.0)
 TOUCHGATE_TO_INTEGER(float, ll, long long, -9223372036854775808.0, 9223372036854775808.0)
@@ -129,6 +134,8 @@ TOUCHGATE_TO_INTEGER(double, uint, unsigned int, 0.0, 4294967296.0)
 TOUCHGATE_TO_INTEGER(double, ll, long long, -9223372036854775808.0, 9223372036854775808.0)
 TOUCHGATE_TO_INTEGER(double, ull, unsigned long long, 0.0, 18446744073709551616.0)
 #undef TOUCHGATE_TO_INTEGER
+TOUCHGATE_BUILTIN int __half2int_rn(__half x) { return __float2int_rn(x); }
+TOUCHGATE_BUILTIN int __half2int_rz(__half x) { return __float2int_rz(x); }
 TOUCHGATE_BUILTIN float __int2float_rn(int x) { return static_cast<float>(x); }
 TOUCHGATE_BUILTIN float __uint2float_rn(unsigned int x) { return static_cast<float>(x); }
 TOUCHGATE_BUILTIN float __ll2float_rn(long long x) { return static_cast<float>(x); }

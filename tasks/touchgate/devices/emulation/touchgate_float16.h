@@ -190,7 +190,5 @@ TOUCHGATE_CONVERSIONS(__nv_bfloat16, bfloat16)
 static inline __half2 __halves2half2(__half a, __half b) { return {a, b}; }
 static inline __nv_bfloat162 __halves2bfloat162(__nv_bfloat16 a, __nv_bfloat16 b) { return {a, b}; }
 static inline __nv_bfloat162 make_nv_bfloat162(__nv_bfloat16 a, __nv_bfloat16 b) { return {a, b}; }
-static inline int __half2int_rn(__half value) { return static_cast<int>(rintf(value)); }
-static inline int __half2int_rz(__half value) { return static_cast<int>(truncf(value)); }
 
 #endif
