@@ -84,6 +84,28 @@ def test_a_bad_target_is_a_fault_of_the_declaration(folder, tmp_path, breakage, 
     assert message in str(fault.value)
 
 
+@pytest.mark.parametrize("target", ["../away/vectors/tiny", "/vectors/tiny", "vectors/../../away", "link"])
+def test_a_folder_outside_the_repository_is_a_fault_of_the_declaration(tmp_path, target):
+    root, away = tmp_path / "root", tmp_path / "away"
+    for place in (root, away):
+        place.mkdir()
+        make(place)
+    (root / "link").symlink_to(away / "vectors" / "tiny")
+    with pytest.raises(DeclarationFault, match=f"vectors: '{target}' is not below the repository's root"):
+        list(KIND.expand(*lane(target), root))
+
+
+@pytest.mark.parametrize("name", ["kernels/tiny.py", "kernels/tiny.cu"])
+def test_a_decoder_or_kernel_outside_the_repository_is_a_fault_of_the_declaration(tmp_path, name):
+    root = tmp_path / "root"
+    root.mkdir()
+    make(root)
+    (root / name).rename(tmp_path / "away")
+    (root / name).symlink_to(tmp_path / "away")
+    with pytest.raises(DeclarationFault, match=f"{TARGET}/manifest.json names {name}, which leads out of the repository"):
+        specs(root)
+
+
 def test_inputs_are_the_folder_the_decoder_the_kernel_and_what_they_reach(folder, tmp_path):
     kernels = tmp_path / "kernels"
     (kernels / "tiny.cu").write_text('#include "tiny.cuh"\n', encoding="utf-8")

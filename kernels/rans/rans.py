@@ -324,7 +324,16 @@ def decode_on(device: Device, module: Module, vectors: Sequence[Vector], shape: 
     packed = pack(vectors, sort=sort)
     symbols = np.full((packed.indexes.size + 2 * RED) * 4, POISON, np.uint8)
     results = np.full(len(vectors) * 3 * 4, POISON, np.uint8)
-    arrays = (packed.words, packed.cdf, packed.rows, packed.indexes, packed.streams, packed.order, symbols, results)
+    arrays: tuple[NDArray[Any], ...] = (
+        packed.words,
+        packed.cdf,
+        packed.rows,
+        packed.indexes,
+        packed.streams,
+        packed.order,
+        symbols,
+        results,
+    )
     buffers = [device.buffer(max(data.nbytes, 1)) for data in arrays]
     try:
         for buffer, data in zip(buffers, arrays, strict=True):

@@ -340,7 +340,7 @@ def _wrong_values(vector: Mapping[str, Any]) -> Iterator[str]:
         yield "'values' is not a list of whole numbers"
     elif len(values) > MOST_VALUES:
         yield f"'values' has {len(values)} numbers; more than {MOST_VALUES} are not listed"
-    elif vector.get("digest") not in _digests(values):
+    elif vector.get("digest") not in list(_digests(values)):
         yield "'values' and 'digest' do not belong to each other"
 
 

@@ -10,6 +10,7 @@ the decoder's kernel are checks of their own.
 from __future__ import annotations
 
 import os
+import posixpath
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -104,6 +105,8 @@ KIND = VectorsKind()
 
 
 def _head(root: Path, target: str) -> golden.Head:
+    if not golden.within(root, posixpath.normpath(target)):
+        raise DeclarationFault(f"vectors: '{target}' is not below the repository's root")
     if not (root / target).is_dir():
         raise DeclarationFault(f"there is no folder {target}; a vectors check names a folder with a {MANIFEST}")
     try:
@@ -111,6 +114,8 @@ def _head(root: Path, target: str) -> golden.Head:
     except VectorFault as fault:
         raise DeclarationFault(f"{target}: {fault}; `doit vectors check` lints it") from fault
     for path in (head.decoder, head.kernel):
+        if not golden.within(root, path):
+            raise DeclarationFault(f"{target}/{MANIFEST} names {path}, which leads out of the repository")
         if not (root / path).is_file():
             raise DeclarationFault(f"{target}/{MANIFEST} names {path}, which does not exist")
     return head

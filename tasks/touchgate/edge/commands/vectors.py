@@ -30,7 +30,8 @@ class Vectors(RepositoryCommand):
     doc_purpose = "lint golden vectors, or add one"
     doc_usage = "check | add FAMILY NAME"
     doc_description = """\
-check: every manifest below vectors/: shapes, counts, digests, provenance, files that nothing names (exit 1 for any).
+check: every manifest below vectors/: shapes, counts, digests, provenance, files that nothing names; then every vector is
+decoded by its family's oracle, without a kernel (exit 1 for any problem).
 
 add: decodes the new vector with the family's oracle, compares, and only then writes. Nothing is overwritten. What the
 encoder was given (--expect: the values as the decoder gives them back, little-endian) is needed for status "ok"."""
@@ -65,10 +66,16 @@ encoder was given (--expect: the values as the decoder gives them back, little-e
 
 def _check(root: Path, *, as_json: bool) -> int:
     from touchgate import golden  # noqa: PLC0415
+    from touchgate.checks import conformance  # noqa: PLC0415  numpy
 
     problems = golden.check(root)
-    families = sorted(folder.parent.name for folder in (root / golden.FOLDER).glob(f"*/{golden.MANIFEST}"))
-    counts = {name: _count(root / golden.FOLDER / name) for name in families}
+    folders = sorted(place.parent for place in (root / golden.FOLDER).glob(f"*/{golden.MANIFEST}"))
+    targets = [f"{golden.FOLDER}/{folder.name}" for folder in folders]
+    faulty = {problem.file for problem in problems}
+    for target in targets:
+        if not faulty & {f"{target}/{golden.MANIFEST}", golden.FOLDER}:
+            problems += conformance.lint(root, target)
+    counts = {folder.name: _count(root, target) for folder, target in zip(folders, targets, strict=True)}
     if as_json:
         found = [{"file": one.file, "line": one.line, "message": one.message} for one in problems]
         print_json({"schema": 1, "families": counts, "problems": found})
@@ -81,11 +88,11 @@ def _check(root: Path, *, as_json: bool) -> int:
     return 1 if problems else 0
 
 
-def _count(folder: Path) -> int:
+def _count(root: Path, target: str) -> int:
     from touchgate import golden  # noqa: PLC0415
 
     try:
-        return len(golden.read_manifest(folder)["vectors"])
+        return len(golden.read_manifest(root / target)["vectors"]) if golden.within(root, target) else 0
     except (golden.VectorFault, KeyError, TypeError):
         return 0
 
