@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from touchgate.checks import sanitized, trials
-from touchgate.checks.cases import load_oracle
+from touchgate.checks.cases import load_file, load_oracle
 from touchgate.checks.mutants import Mutant, MutantFault, apply, load_mutants
 from touchgate.devices import emulated
 from touchgate.outcome import Verdict
@@ -51,6 +51,17 @@ def test_the_kernels_pass(name, build_dir):
     assert tally.faults == []
     assert tally.trials == 6 * tally.cases
     assert all(tally.proven.values())
+
+
+@pytest.mark.parametrize(
+    ("m", "n", "way"),
+    [
+        *((1, 1, "warp"), (511, 1023, "warp"), (4096, 1 << 20, "warp"), (4096, 1, "warp")),
+        *((512, 1024, "block"), (4095, 1 << 20, "block"), (511, 1024, "split"), (1, 1 << 20, "split")),
+    ],
+)
+def test_the_shape_rule_of_gemv(m, n, way):
+    assert load_file(KERNELS / "gemv" / "gemv.py").way(m, n) == way
 
 
 @pytest.mark.slow

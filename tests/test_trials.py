@@ -139,9 +139,9 @@ def test_the_ways_differ_in_alignment_strides_blocks_and_values():
         (4, 4, 37, 37, 64),
         (4, 0, 40, 42, 64),
         (0, 0, 40, 44, 32),
-        (4, 4, 40, 42, 32),
+        (8, 8, 40, 42, 32),
     ]
-    second_case = [*first_case[:3], (0, 4, 40, 42, 64), *first_case[4:]]
+    second_case = [*first_case[:3], (0, 4, 40, 42, 64), first_case[4], (12, 12, 40, 42, 32)]
     assert seen == first_case + second_case
 
 
@@ -149,6 +149,12 @@ def test_the_ways_differ_in_alignment_strides_blocks_and_values():
 def test_each_array_alone_off_alignment_meets_both_blocks_within_twelve_cases(count):
     alone = [trial for number in range(12) for trial in trials.trials(number) if trial.layout.only is not None]
     assert {(trial.layout.only % count, trial.block) for trial in alone} == {(i, b) for i in range(count) for b in (0, 1)}
+
+
+@pytest.mark.parametrize("size", [2, 4])
+def test_all_arrays_together_meet_every_misalignment_within_six_cases(size):
+    every = [trial.layout for number in range(6) for trial in trials.trials(number)]
+    assert {layout.shift * size % 16 for layout in every if layout.only is None} == set(range(0, 16, size))
 
 
 @pytest.mark.parametrize("used", [3, 4])

@@ -15,7 +15,8 @@ from touchgate.checks import numerics
 from touchgate.checks.cases import Array, Arrays, Bound, Case, Launch, Oracle, Placed, given, wanted
 
 DTYPES = ("float32", "float16", "bfloat16", "int32")
-SIZES = (0, 1, 31, 32, 33, 255, 256, 257, 1023, 1025, 4099, 8209)
+# Tiles of both blocks too, one element more, and none: 2048 floats or 4096 halves with 256 threads.
+SIZES = (0, 1, 31, 32, 33, 255, 256, 257, 1023, 1025, 1536, 2048, 2049, 4096, 4097, 4099, 8209)
 PACKS = 2  # kPacks of binary.cu
 GPU_SIZES = (65_537, 1_048_583)
 
@@ -54,6 +55,7 @@ def special(dtype: str) -> NDArray[Any]:
         *(one, one + 1, one - 1, one + (1 << fraction), one - (1 << fraction)),  # about 1, 2, 1/2
         *(one + (fraction + 1 << fraction), one - (fraction + 1 << fraction)),  # about 1/u and u: ties
         *(infinity - 1, infinity - (1 << fraction), infinity, infinity + (1 << fraction - 1) + 5),  # largest, inf, NaN
+        *(infinity + 1, (1 << top) - 1),  # NaN: signalling, and all ones, which a rounding that adds may carry out of
     ]
     bits = [*positive, *(pattern | 1 << top for pattern in positive)]
     return np.array(bits, dtype=f"u{form.size}").view(form.storage)

@@ -3,6 +3,7 @@
 from touchgate.checks.mutants import Mutant
 
 COMBINE = "return narrow<T>(Op::apply(widen(left), widen(right)));"
+HEAD = "scalars<Op>(a, b, out, 0, head);"
 TAIL = "scalars<Op>(a, b, out, head + count * kSize, n);"
 
 MUTANTS = (
@@ -42,6 +43,20 @@ MUTANTS = (
         "        return static_cast<unsigned>(sum > 2147483647LL ? 2147483647LL : sum);\n"
         "    }",
         "mismatch",
+    ),
+    Mutant("a stride of 256 threads", "binary.cu", "i < end; i += blockDim.x", "i < end; i += 256", "unwritten"),
+    *(
+        Mutant(
+            f"head short at {skew} bytes", "binary.cu", HEAD, HEAD.replace("head)", f"head - (skew == {skew}))"), "unwritten"
+        )
+        for skew in (4, 8, 12)
+    ),
+    Mutant(
+        "a whole tile left to no block",
+        "binary.py",
+        'blocks = -(-case["n"] // tile)',
+        'blocks = case["n"] // tile + (case["n"] % tile > 1)',
+        "unwritten",
     ),
     Mutant(
         "head counted twice",

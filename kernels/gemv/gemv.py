@@ -21,6 +21,14 @@ WAYS = ("warp", "block", "split")
 WARP = 32
 PIECES = 8
 LARGEST = {"float32": 8, "float16": 5, "bfloat16": 5}
+# What rows come to: near the type's end, and beyond it, where infinity is right.
+LARGE = {
+    "float32": (1e6, -1e30, 3.3e38, 1e39, -1e39),
+    "float16": (1e4, -3e4, 65000.0, 1e5, -1e5),
+    "bfloat16": (1e6, -1e30, 3.3e38, 1e39, -1e39),
+}
+# Once to four times this: subnormal, and just above where the type has room. Sums of 259 of them are far from zero.
+TINY = {"float32": 2.0**-127, "float16": 2.0**-24, "bfloat16": 2.0**-127}
 
 
 def way(m: int, n: int) -> str:
@@ -35,7 +43,7 @@ def way(m: int, n: int) -> str:
 
 
 def cases() -> Iterator[Case]:
-    """Give every shape with integers and random values, every way; NaN and infinity; the rule's own choice."""
+    """Give every shape with integers and random values, every way; NaN, large and tiny ones; the rule's own choice."""
     for dtype in DTYPES:
         for number, (m, n) in enumerate(SHAPES):
             for turn, chosen in enumerate(WAYS):
@@ -45,8 +53,9 @@ def cases() -> Iterator[Case]:
                 name = f"{dtype} {m}x{n} {chosen} {values}"
                 yield Case(name, dtype, parameters, small=(m, n) in SMALL_SHAPES)
         for chosen in WAYS:
-            parameters = {"m": 5, "n": 259, "way": chosen, "values": "special"}
-            yield Case(f"{dtype} 5x259 {chosen} NaN and infinity", dtype, parameters)
+            for values in ("NaN and infinity", "large", "tiny A", "tiny x"):
+                parameters = {"m": 5, "n": 259, "way": chosen, "values": values}
+                yield Case(f"{dtype} 5x259 {chosen} {values}", dtype, parameters)
         for m, n in EMPTY_SHAPES:
             yield Case(f"{dtype} {m}x{n}", dtype, {"m": m, "n": n, "way": way(m, n), "values": "integers"})
         for number, (m, n) in enumerate(GPU_SHAPES):
@@ -64,8 +73,17 @@ def arrays(case: Case, random: np.random.Generator) -> Iterator[Array]:
         A, x = (random.integers(1, largest + 1, shape) * random.choice((-1, 1), shape) for shape in ((m, n), (n,)))
     else:
         A, x = random.standard_normal((m, n)), random.standard_normal(n)
-    if case["values"] == "special":
-        A[1, n // 2], A[3, n - 1] = np.nan, np.inf
+    match case["values"]:
+        case "NaN and infinity":
+            A[1, n // 2], A[3, n - 1] = np.nan, np.inf
+        case "large":
+            # No two terms of a row cancel: what overflows in the end does so in every order.
+            A, x = np.abs(A) + 0.5, np.abs(x) + 0.5
+            A *= (np.array(LARGE[case.dtype]) / (A @ x))[:, None]
+        case "tiny A":
+            A, x = random.integers(1, 5, (m, n)) * TINY[case.dtype], np.abs(x) + 0.5
+        case "tiny x":
+            A, x = np.abs(A) + 0.5, random.integers(1, 5, n) * TINY[case.dtype]
     yield given("A", case.dtype, A.astype(np.float64))
     yield given("x", case.dtype, x.astype(np.float64))
     yield wanted("y", case.dtype, (m,))

@@ -4,6 +4,9 @@ from touchgate.checks.mutants import Mutant
 
 FUSED = "fmaf(widen(left.item[e]), widen(right.item[e]), sums[e])"
 
+REST = "j < n; j += lanes"
+HALF = "return __float2half_rn(value);"
+
 MUTANTS = (
     Mutant("zeros", "gemv.cu", "return total;", "return 0.0f;", "mismatch"),
     Mutant("copied input", "gemv.cu", "return total;", "return lane == 0 ? widen(x[0]) : 0.0f;", "mismatch"),
@@ -39,4 +42,33 @@ MUTANTS = (
         "mismatch",
     ),
     Mutant("last piece left out", "gemv.cu", "piece < pieces; ++piece", "piece < pieces - 1; ++piece", "mismatch"),
+    Mutant("a stride of 256 threads", "gemv.cu", REST, REST.replace("+= lanes", "+= (lanes == 32 ? 32 : 256)"), "mismatch"),
+    Mutant("large sums clamped", "gemv.cu", "return total;", "return fminf(fmaxf(total, -1e5f), 1e5f);", "mismatch"),
+    Mutant(
+        "overflow saturates",
+        "../common/types.cuh",
+        HALF,
+        HALF.replace("value", "fabsf(value) > 65504.0f ? copysignf(65504.0f, value) : value"),
+        "mismatch",
+    ),
+    *(
+        Mutant(
+            f"tiny {name} flushed",
+            "gemv.cu",
+            f"widen({pack}.item[e])",
+            f"(fabsf(widen({pack}.item[e])) < (sizeof(T) == 2 ? 1e-6f : 1e-20f) ? 0.0f : widen({pack}.item[e]))",
+            "mismatch",
+        )
+        for name, pack in (("A", "left"), ("x", "right"))
+    ),
+    *(
+        Mutant(
+            f"tiny {name} flushed in floats",
+            "gemv.cu",
+            f"widen({pack}.item[e])",
+            f"(sizeof(T) == 4 && fabsf(widen({pack}.item[e])) < 1e-20f ? 0.0f : widen({pack}.item[e]))",
+            "mismatch",
+        )
+        for name, pack in (("A", "left"), ("x", "right"))
+    ),
 )

@@ -6,6 +6,7 @@ SCALED = "return narrow<T>(widen(value) * scale * widen(weight));"
 SQUARES = "sum = fmaf(value, value, sum);\n    }\n    return sum;"
 ROOT = "sqrtf(sum / static_cast<float>(n) + eps)"
 WRITTEN = "for (long long j = threadIdx.x; j < n; j += blockDim.x) {\n        y[j]"
+SUMMED = "for (long long j = threadIdx.x; j < n; j += blockDim.x) {\n        const float"
 REST = "for (long long p = threadIdx.x + kKept * step; p < count; p += step) {\n        sum"
 
 MUTANTS = (
@@ -31,4 +32,21 @@ MUTANTS = (
         "x += blockIdx.x / 2 * x_stride;",
         "mismatch",
     ),
+    *(
+        Mutant(
+            f"{mine} read with the stride of {other}",
+            "rmsnorm.cu",
+            f"{mine} += blockIdx.x * {mine}_stride;",
+            f"{mine} += blockIdx.x * {other}_stride;",
+            fault,
+        )
+        for mine, other, fault in (("x", "y", "mismatch"), ("y", "x", "damage"))
+    ),
+    Mutant("a stride of 256 threads", "rmsnorm.cu", WRITTEN, WRITTEN.replace("blockDim.x", "256"), "unwritten"),
+    Mutant("a stride of 256 threads in the sum", "rmsnorm.cu", SUMMED, SUMMED.replace("blockDim.x", "256"), "mismatch"),
+    *(
+        Mutant(f"eps always {eps}", "rmsnorm.cu", ROOT, ROOT.replace("eps", f"{eps}f"), "mismatch")
+        for eps in ("1e-3", "1e-5", "1e-6", "1e-8")
+    ),
+    Mutant("sign of zero lost", "rmsnorm.cu", SCALED, SCALED.replace("widen(weight)", "widen(weight) + 0.0f"), "mismatch"),
 )
