@@ -879,3 +879,10 @@ class TestHooks:
         project.commit()
         assert set(touched(judge(project))) == set(names)
         assert os.fsencode(next(name for name in touched(judge(project)) if "caf" in name)) == b"kern/caf\xe9.cu"
+
+
+@pytest.mark.skipif(Path(__file__).with_name("TEST_CHANGE.PY").exists(), reason="this file system folds names")
+def test_names_that_a_setting_takes_for_one_are_two(project):
+    project.git("config", "core.ignorecase", "true")
+    project.write("src/A.txt", "a\n")
+    assert touched(judge(project)) == ["src/A.txt"]

@@ -50,6 +50,8 @@ _OVERRIDES = (
     # A person's own ignored files would be ignored here only; the repository's own lists stay.
     f"core.excludesFile={os.devnull}",
     f"core.hooksPath={os.devnull}",
+    # Where git believes that names fold, an untracked A beside a tracked a is not seen.
+    "core.ignoreCase=false",
     "core.ignoreStat=false",
     "core.quotePath=false",
     "core.trustctime=true",
