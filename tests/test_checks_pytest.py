@@ -66,9 +66,12 @@ def test_a_declaration_becomes_one_check():
         (" ", "`pytest` is empty; write the tests to run, such as tests/test_x.py"),
         ("tests 'x", "`pytest` holds words that can't be told apart: No closing quotation"),
         ("tests --junitxml=x.xml", "`pytest`: leave --junitxml out; the check reads that file"),
+        *((f"tests {option}", f"`pytest`: leave {option} out; it runs no test")
+          for option in ("--setup-only", "--setup-plan", "--collect-only", "--co", "--fixtures", "--markers", "--version",
+                         "--help", "-h", "-V", "--fixtures-per-test", "--cache-show")),
         ("tests --junit-xml x.xml", "`pytest`: leave --junit-xml out; the check reads that file"),
     ],
-)
+)  # fmt: skip
 def test_a_wrong_declaration_says_what_to_do(target, message):
     with pytest.raises(DeclarationFault) as fault:
         spec_of(target)
@@ -86,16 +89,37 @@ def test_inputs_are_the_tests_and_what_configures_them(tmp_path):
         "tests/test_y.py",
         "tests/test_gone.py",
         "lib/z.txt",
-        "tests/conftest.py",
-        *CONFIGURATION,
+        *(f"{folder}{name}" for folder in ("tests/gpu/", "tests/", "") for name in CONFIGURATION),
     )
     assert inputs.tools == ("python", "pytest")
 
 
-def test_a_folders_own_conftest_is_an_input(tmp_path):
+@pytest.mark.parametrize(
+    ("options", "files"),
+    [
+        ("-c x.ini", ("x.ini",)),
+        ("-cx.ini", ("x.ini",)),
+        ("--config-file=x.ini", ("x.ini",)),
+        ("--config-file ./a/../x.ini", ("x.ini",)),
+        ("-p plugs.one -pno:cacheprovider -p no:x -ptwo",
+         ("plugs/one.py", "plugs/one/__init__.py", "two.py", "two/__init__.py")),
+        ("@list.txt", ("list.txt",)),
+        ("--rootdir=a", tuple(f"a/{name}" for name in CONFIGURATION)),
+        ("--confcutdir a", tuple(f"a/{name}" for name in CONFIGURATION)),
+        ("--rootdir=", ()),
+        ("-c", ()),
+    ],
+)  # fmt: skip
+def test_what_options_name_is_an_input(tmp_path, options, files):
+    inputs = KIND.inputs(spec_of(f"test_a.py {options}"), tmp_path, "host")
+    assert set(inputs.files) == {"test_a.py", *CONFIGURATION, *files}
+
+
+def test_a_folders_own_configuration_is_an_input(tmp_path):
     (tmp_path / "t").mkdir()
     (tmp_path / "t" / "conftest.py").touch()
-    assert KIND.inputs(spec_of("t"), tmp_path, "host").files == ("t/conftest.py", *CONFIGURATION)
+    inputs = KIND.inputs(spec_of("t"), tmp_path, "host")
+    assert inputs.files == (*(f"t/{name}" for name in CONFIGURATION), *CONFIGURATION)
 
 
 def test_passed(run):
@@ -154,9 +178,71 @@ def test_all_skipped_is_unmeasured(run):
     assert (outcome.verdict, outcome.reason) == (Verdict.UNMEASURED, "no test ran, 3 skipped: no GPU; no nvcc")
 
 
-def test_a_module_that_skips_itself_is_no_pass(run):
-    outcome, _ = run("import pytest\npytest.importorskip('no_such_module')\ndef test_a(): pass\n")
-    assert outcome.verdict in (Verdict.UNMEASURED, Verdict.ERROR)
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        ("pytest.importorskip('no_such_module')", "could not import 'no_such_module': No module named 'no_such_module'"),
+        ("pytest.skip('no \\'GPU', allow_module_level=True)", "no 'GPU"),
+    ],
+)
+@pytest.mark.parametrize("workers", ["", " -n1"])
+def test_a_module_that_skips_itself_is_unmeasured(run, line, reason, workers):
+    outcome, _ = run(f"import pytest\n{line}\ndef test_a(): pass\n", f"tests/test_it.py{workers}")
+    assert (outcome.verdict, outcome.reason) == (Verdict.UNMEASURED, f"no test ran, 1 skipped: {reason}")
+
+
+def test_an_expected_failure_that_is_not_run_is_no_case(run):
+    text = "import pytest\n@pytest.mark.xfail(run=False, reason='hangs')\ndef test_a(): pass\n"
+    outcome, _ = run(text)
+    assert (outcome.verdict, outcome.reason) == (Verdict.UNMEASURED, "no test ran, 1 skipped: [NOTRUN] hangs")
+    outcome, _ = run(text + "def test_b(): pass\n")
+    assert (outcome.verdict, outcome.reason, outcome.cases) == (Verdict.PASSED, "1 skipped", 1)
+
+
+NO_SESSION = "pytest ran no test: it stopped early, or has an option such as --collect-only in its configuration"
+NO_BODY = "no test was executed: an option such as --setup-only, perhaps in pytest's configuration"
+FIRST = "import pytest\ndef test_a(): pass\ndef test_b(): pytest.exit('bye', 0)\ndef test_c(): pass\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "configured", "reason"),
+    [
+        (FIRST, "", "stopped early: 1 of 3 tests came to an end"),
+        ("import pytest\npytest.exit('bye', 0)\n", "", "the tests could not be collected, or were interrupted"),
+        ("def test_a(): pass\n", "--collect-only", NO_SESSION),
+        ("def test_a(): pass\n", "--setup-only", NO_BODY),
+        ("def test_a(): pass\n", "--setup-plan", NO_BODY),
+        ("def test_a(): pass\n", "--fixtures", NO_SESSION),
+        ("def test_a(): pass\n", "--markers", "pytest wrote no results"),
+        ("def test_a(): pass\n", "--help", "pytest wrote no results"),
+    ],
+)
+def test_exit_status_0_alone_is_no_pass(run, text, configured, reason, tmp_path):
+    (tmp_path / "root" / "pytest.ini").write_text(f"[pytest]\naddopts = {configured}\n")
+    outcome, log = run(text)
+    assert (outcome.verdict, outcome.reason) == (Verdict.ERROR, reason), log
+
+
+@pytest.mark.parametrize("options", ["-n2", "-n2 --dist=loadfile", "-n0", "-x", "--setup-show"])
+def test_every_way_of_running_all_is_a_pass(run, options):
+    outcome, log = run(
+        "import pytest, unittest\n"
+        "@pytest.mark.parametrize('n', [1, 2, 3])\n"
+        "def test_a(n): pass\n"
+        "class A(unittest.TestCase):\n"
+        "    def test_b(self): self.assertTrue(True)\n"
+        "    def test_c(self): self.skipTest('no')\n",
+        f"tests/test_it.py {options}",
+    )
+    assert (outcome.verdict, outcome.reason, outcome.cases) == (Verdict.PASSED, "1 skipped", 4), log
+
+
+def test_a_worker_that_stops_early_is_no_pass(run):
+    outcome, _ = run(
+        "import pytest\n@pytest.mark.parametrize('n', range(4))\ndef test_a(n): n == 1 and pytest.exit('bye', 0)\n",
+        "tests/test_it.py -n2",
+    )
+    assert outcome.verdict is Verdict.ERROR
 
 
 def test_some_skipped_is_said(run):
@@ -215,6 +301,6 @@ def test_broken_results_are_none(tmp_path):
 
 def test_an_interrupt_in_the_middle_is_no_pass():
     results = Results(ran=3, broken=(), skipped=())
-    outcome = judge(Ended(2, ("KeyboardInterrupt",), matched=True), results)
+    outcome = judge(Ended(2, ("KeyboardInterrupt",), matched=True), results, None)
     assert (outcome.verdict, outcome.detail) == (Verdict.ERROR, ("KeyboardInterrupt",))
-    assert judge(Ended(-signal.SIGTERM, (), matched=True), None).verdict is Verdict.ERROR
+    assert judge(Ended(-signal.SIGTERM, (), matched=True), None, None).verdict is Verdict.ERROR
