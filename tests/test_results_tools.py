@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import hashlib
+import platform
 import subprocess
 import sys
 from pathlib import Path
@@ -21,6 +23,10 @@ def program(folder: Path, name: str, text: str) -> Path:
     path.write_text(f"#!/bin/sh\n{text}\n")
     path.chmod(0o755)
     return path
+
+
+def digits(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()[:16]
 
 
 def test_every_known_name_has_an_answer():
@@ -44,7 +50,7 @@ def test_programs_are_found_through_path_and_asked_once(tmp_path):
     for _ in range(2):
         told = tools.versions(["g++", "nvcc"], environ)
     assert told["g++"].startswith("g++ (Own) 99.1 ")
-    assert told["nvcc"] == "Cuda compilation tools, release 13.0, V13.0.88 Build 1"
+    assert told["nvcc"] == f"Cuda compilation tools, release 13.0, V13.0.88 Build 1 {digits(folder / 'nvcc')}"
     assert count.read_text() == "x\n"
 
 
@@ -52,7 +58,34 @@ def test_an_nvcc_outside_of_path_is_asked_where_it_is_taken_from(tmp_path):
     (tmp_path / "cuda").mkdir()
     program(tmp_path / "cuda" / "bin", "nvcc", 'echo "release 12.9, V12.9.1"; echo "Build 2"')
     environ = {"PATH": "/nowhere", "CUDA_HOME": str(tmp_path / "cuda")}
-    assert tools.versions(["nvcc"], environ) == {"nvcc": "release 12.9, V12.9.1 Build 2"}
+    assert tools.versions(["nvcc"], environ) == {
+        "nvcc": f"release 12.9, V12.9.1 Build 2 {digits(tmp_path / 'cuda' / 'bin' / 'nvcc')}"
+    }
+
+
+@pytest.mark.parametrize("environ", [{}, {"CXX": "g++ -m64"}, {"CXX": "launch g++"}, {"CXX": "g++-link"}])
+@pytest.mark.parametrize("name", ["g++", "nvcc"])
+def test_a_wrapper_that_changes_and_tells_the_same_version_is_another_tool(tmp_path, environ, name):
+    told = []
+    for count in range(2):
+        for tool in ("g++", "nvcc"):
+            program(
+                tmp_path / "bin", tool, f'# {count if tool == name else 0}\necho "g++ 1"; echo "release 1"; echo "Build 1"'
+            )
+        program(tmp_path / "bin", "launch", 'exec "$@"')
+        if not (tmp_path / "bin" / "g++-link").is_symlink():
+            (tmp_path / "bin" / "g++-link").symlink_to("g++")
+        tools._gxx.cache_clear()
+        tools._nvcc.cache_clear()
+        told.append(tools.versions(["g++", "nvcc"], {"PATH": f"{tmp_path / 'bin'}:/usr/bin:/bin", **environ}))
+    assert [tool for tool in ("g++", "nvcc") if told[0][tool] != told[1][tool]] == [name]
+
+
+def test_a_large_program_is_told_by_its_version_alone(tmp_path, monkeypatch):
+    monkeypatch.setattr(tools, "LARGEST_PROGRAM", 10)
+    program(tmp_path / "bin", "g++", 'echo "g++ 1"')
+    found = tools.versions(["g++"], {"PATH": str(tmp_path / "bin"), "CXX": ""})["g++"]
+    assert found == f"g++ 1 {platform.machine()}"
 
 
 def test_what_is_missing_is_absent(tmp_path, monkeypatch):
@@ -95,7 +128,7 @@ def test_a_tool_that_fails_is_there_but_of_unknown_version(tmp_path, monkeypatch
     program(tmp_path / "bin", "g++", "exec sleep 60")
     monkeypatch.setattr(tools, "TIME_LIMIT", 0.2)
     told = tools.versions(["nvcc", "g++"], {"PATH": f"{tmp_path / 'bin'}:/usr/bin:/bin"})
-    assert told["nvcc"] == "of unknown version (exit 3)"
+    assert told["nvcc"].startswith("of unknown version (exit 3)")
     assert told["g++"].startswith("of unknown version (")
     assert "timed out" in told["g++"]
 

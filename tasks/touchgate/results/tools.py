@@ -23,6 +23,10 @@ ABSENT = "absent"
 TIME_LIMIT = 20.0
 """Seconds for a tool to tell its version."""
 
+LARGEST_PROGRAM = 16 << 20
+"""Bytes of a program that are read to tell it from another one."""
+DIGITS = 16
+
 RESULT_CODE = ("checks", "devices", "outcome.py", "golden.py")
 """The parts of the package that can change a check's result, beside its inputs: what `package_digest` is asked for."""
 
@@ -81,7 +85,9 @@ def _gxx(search: str, compiler: str) -> str:
     for words in [named] if named else [["g++"], ["clang++"], ["c++"]]:
         told = _first_line([*words, "--version"], search)
         if told != ABSENT:
-            return " ".join([told, platform.machine(), *words[1:]])
+            programs = [words[0], *(word for word in words[1:] if not word.startswith("-"))]
+            bytes_of = [found for word in programs if (found := _program_digest(word, search))]
+            return " ".join([told, platform.machine(), *bytes_of, *words[1:]])
     return ABSENT
 
 
@@ -89,7 +95,9 @@ def _gxx(search: str, compiler: str) -> str:
 def _nvcc(search: str, program: str) -> str:
     # The first line names the program; the release and the build stand in the last ones.
     told = _output([program, "--version"], search)
-    return told if told == ABSENT else " ".join(told.split("\n")[-2:]).strip()
+    if told == ABSENT:
+        return ABSENT
+    return " ".join([*told.split("\n")[-2:], _program_digest(program, search)]).strip()
 
 
 @cache
@@ -102,7 +110,7 @@ def _sh(_search: str, _compiler: str = "") -> str:
     """/bin/sh: many tell no version, so the program's own bytes are it."""
     try:
         program = Path("/bin/sh").resolve(strict=True)
-        return f"{program.name} {hashlib.sha256(program.read_bytes()).hexdigest()[:16]}"
+        return f"{program.name} {hashlib.sha256(program.read_bytes()).hexdigest()[:DIGITS]}"
     except OSError:
         return ABSENT
 
@@ -120,6 +128,17 @@ _ASK: dict[str, Callable[[str, str], str]] = {
 _PROGRAMS = {"g++", "nvcc", "git"}
 KNOWN = frozenset(_ASK)
 """The names that `versions` answers."""
+
+
+def _program_digest(name: str, search: str) -> str:
+    """Digits of the SHA-256 of a program's file: a wrapper may change and tell the same version. Empty where too large."""
+    program = shutil.which(name, path=search)
+    try:
+        if program is None or Path(program).stat().st_size > LARGEST_PROGRAM:
+            return ""
+        return hashlib.sha256(Path(program).read_bytes()).hexdigest()[:DIGITS]
+    except OSError:
+        return ""
 
 
 def _first_line(command: list[str], search: str) -> str:
