@@ -4,6 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -18,6 +23,7 @@ from touchgate.adding import Blob, NewVector, add, new_vector
 from touchgate.golden import VectorFault
 
 ROOT = Path(__file__).resolve().parent.parent
+FAMILY = ROOT / "vectors" / "rans"
 
 
 @pytest.fixture
@@ -506,3 +512,132 @@ def test_a_decoder_file_that_defines_none(tmp_path):
     place.write_text(DECODER.replace('("a", "b")', '("a", "a")'), encoding="utf-8")
     with pytest.raises(VectorFault, match=r"wanted are at least two different launch shapes"):
         add(tmp_path, "tiny", vectors, SOURCE)
+
+
+# ---- the command line
+
+
+@pytest.fixture
+def repository(project):
+    """A repository with the committed family."""
+    for name in ("kernels/rans", "vectors/rans"):
+        shutil.copytree(ROOT / name, project.root / name, ignore=shutil.ignore_patterns("__pycache__"))
+    project.commit("vectors")
+    return project
+
+
+def test_the_example_of_the_document_adds_a_vector(repository):
+    page = (ROOT / "docs" / "vectors.md").read_text(encoding="utf-8")
+    (script,) = re.findall(r"^```sh\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+    script = script.replace("python -m doit", f"{shlex.quote(sys.executable)} -m doit")
+    done = subprocess.run(
+        ["sh", "-e", "-c", script], cwd=repository.root, env=repository.environ, capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    count = golden.read_manifest(FAMILY)["count"] + 1
+    assert done.stdout == f"added mine-1 to vectors/rans; commit that folder\nrans: {count} vectors\nno problems\n"
+    manifest = golden.read_manifest(repository.root / "vectors" / "rans")
+    (added,) = [entry for entry in manifest["vectors"] if entry["name"] == "mine-1"]
+    stream = bytes.fromhex("0400090004000000")
+    assert added == {
+        "name": "mine-1",
+        "about": "three symbols, typed in",
+        "source": "printf-9.1",
+        "status": "ok",
+        "count": 3,
+        "indexes": {"row": 0},
+        "table": "tables/coin.json",
+        "stream": {"file": "streams/mine-1.bin", "offset": 0, "bytes": 8, "sha256": golden.digest(stream)},
+        "values": [0, 1, 0],
+        "digest": golden.digest(bytes([0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0])),
+    }
+    date = manifest["sources"]["printf-9.1"].pop("date")
+    assert golden.DATE.fullmatch(date)
+    assert manifest["sources"]["printf-9.1"] == {
+        "tool": "printf",
+        "version": "9.1",
+        "command": "printf ... > stream.bin",
+        "licence": "CC0-1.0",
+    }
+    assert repository.git("status", "--short").splitlines() == [
+        " M vectors/rans/manifest.json",
+        "?? stream.bin",
+        "?? symbols.bin",
+        "?? vectors/rans/streams/mine-1.bin",
+    ]
+
+
+def test_every_option_of_the_command_is_in_the_document():
+    from touchgate.edge.commands.vectors import Vectors
+
+    page = (ROOT / "docs" / "vectors.md").read_text(encoding="utf-8")
+    own = [option["long"] for option in Vectors.cmd_options if option["name"] != "as_json"]
+    assert [name for name in own if f"`--{name}" not in page] == []
+
+
+PROVENANCE = ("--tool", "a hand", "--tool-version", "1", "--command", "typed", "--licence", "CC0-1.0", "--date", "2026-11-30")
+
+
+def test_the_command_begins_a_family_with_all_options(project):
+    project.write("kernels/tiny.py", DECODER)
+    project.write("kernels/tiny.cu", "good\n")
+    (project.root / "s.rans").write_bytes(b"\6\xff")
+    project.commit()
+    head = ("--decoder", "kernels/tiny.py", "--kernel", "kernels/tiny.cu", "--family-about", "tiny things")
+    options = ("--part", "stream=s.rans", "--status", "stop", "--source", "hand", *PROVENANCE)
+    done = project.doit("vectors", "add", "tiny", "six", *options, *head)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "added six to vectors/tiny; commit that folder\n", "")
+    manifest = golden.read_manifest(project.root / "vectors" / "tiny")
+    assert manifest["about"] == "tiny things"
+    assert manifest["sources"] == {"hand": SOURCE.to_json()}
+    assert manifest["vectors"][0]["values"] == [6]
+    assert manifest["vectors"][0]["stream"]["file"] == "streams/six.rans"
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        (["count=2147483648"], "mine: count 2147483648 is not a whole number from 0 to 1048576"),
+        (["count=9223372036854775808"], "mine: count 9223372036854775808 is not a whole number"),
+        (["count=true"], "mine: count True is not a whole number"),
+        (["count=-1"], "mine: count -1 is not a whole number"),
+        (["count=3", 'indexes={"plane": 1000000000}'], "mine: plane 1000000000 is not a whole number from 1 to 1048576"),
+        (["count=3", 'indexes={"row": -1}'], "mine: row -1 is not a whole number from 0 to 65535"),
+        (["count=3", "colour=red"], "mine: unknown key 'colour': the family's decoder does not read it"),
+    ],
+)
+def test_a_number_that_no_stream_can_hold_is_refused_at_once(tmp_path, fields, message):
+    for name in ("kernels/rans", "vectors/rans"):
+        shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
+    (tmp_path / "s").write_bytes(bytes.fromhex("0400090004000000"))
+    common = ["table=tables/coin.json", 'indexes={"row": 0}']
+    vector = new_vector("mine", parts=[f"stream={tmp_path / 's'}"], fields=[*common, *fields], status="truncated")
+    with pytest.raises(VectorFault) as fault:
+        add(tmp_path, "rans", [vector], SOURCE)
+    assert str(fault.value).startswith(message)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"count": 1 << 31}, "coin-000001: count 2147483648 is not a whole number from 0 to 1048576"),
+        ({"count": True}, "coin-000001: count True is not a whole number"),
+        ({"indexes": {"plane": 10**9}}, "coin-000001: plane 1000000000 is not a whole number"),
+        ({"indexes": {"row": -1}}, "coin-000001: row -1 is not a whole number"),
+        ({"status": "odd"}, "coin-000001: status 'odd' is none of ok, "),
+        ({"colour": "red"}, "coin-000001: unknown key 'colour'"),
+        ({"values": [], "digest": golden.digest(b"")}, "coin-000001: digest "),
+    ],
+)
+def test_the_command_checks_what_only_the_decoder_knows(repository, change, message):
+    folder = repository.root / "vectors" / "rans"
+
+    def altered(data):
+        (entry,) = [entry for entry in data["vectors"] if entry["name"] == "coin-000001"]
+        entry.update(change)
+
+    edit(folder, altered)
+    done = repository.doit("vectors", "check")
+    (line,) = [problem for problem in done.stdout.splitlines() if ".json:" in problem]
+    assert (done.returncode, done.stderr) == (1, "")
+    assert line.partition(": ")[2].startswith(message)

@@ -438,7 +438,17 @@ def test_indexes_that_are_too_few_or_of_no_rule():
         rans.read_indexes({"rows": 2}, 2, Store())
 
 
-@pytest.mark.parametrize("data", [b"", b"[]", b'{"rows": [{"cdf": [0]}]}', b'{"rows": [{"cdf": [-1], "offset": 0}]}'])
+MORE = (
+    b"[" * 100000,
+    b'{"rows": [{"cdf": [0, 0.5, 65536], "offset": 0}]}',
+    b'{"rows": [{"cdf": [0, true, 65536], "offset": 0}]}',
+    b'{"rows": [{"cdf": [0, 65536], "offset": 0.0}]}',
+    b'{"rows": [{"cdf": "ab", "offset": 0}]}',
+    b'{"rows": 3}',
+)
+
+
+@pytest.mark.parametrize("data", [b"", b"[]", b'{"rows": [{"cdf": [0]}]}', b'{"rows": [{"cdf": [-1], "offset": 0}]}', *MORE])
 def test_a_table_file_that_is_none(data):
     with pytest.raises(golden.VectorFault, match="a table file"):
         rans.read_table(data)

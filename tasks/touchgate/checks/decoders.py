@@ -139,7 +139,7 @@ def load_vector(decoder: Decoder, entry: Mapping[str, Any], store: Store) -> Any
         raise VectorFault(f"{entry['name']}: {fault}") from fault
     except KeyError as error:
         raise VectorFault(f"{entry['name']}: has no {error}") from error
-    except (LookupError, TypeError, ValueError, ArithmeticError) as error:
+    except (LookupError, TypeError, ValueError, ArithmeticError, RecursionError) as error:
         raise VectorFault(f"{entry['name']}: the decoder can't read it: {error!r}") from error
     unknown = sorted(entry.keys() - COMMON_KEYS - read.keys_read)
     if unknown:
