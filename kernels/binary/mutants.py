@@ -35,6 +35,16 @@ MUTANTS = (
         "mismatch",
     ),
     Mutant(
+        # A NaN that a GPU computes is 0x7fffffff: adding to it carries into the sign. A CPU's has no such low bits.
+        "bfloat16 rounded by adding, NaN too",
+        "../common/types.cuh",
+        "return __float2bfloat16_rn(value);",
+        "const unsigned bits = __float_as_uint(value);\n"
+        "    return __ushort_as_bfloat16(static_cast<unsigned short>((bits + 0x7fffu + (bits >> 16 & 1u)) >> 16));",
+        "mismatch",
+        places=("gpu",),
+    ),
+    Mutant(
         "integer addition saturates",
         "binary.cu",
         "apply(unsigned left, unsigned right) { return left + right; }",

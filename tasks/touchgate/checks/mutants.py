@@ -14,7 +14,7 @@ class Mutant:
 
     name: what is broken. file: the file to change, relative to the folder of the mutants file. old: text that occurs
     exactly once in it; new: what takes its place. fault: how the check must catch it: "mismatch", "unwritten",
-    "damage" or "launch".
+    "damage" or "launch". places: where it can be caught: not all that a GPU does shows where kernels are emulated.
     """
 
     name: str
@@ -22,6 +22,7 @@ class Mutant:
     old: str
     new: str
     fault: str
+    places: tuple[str, ...] = ("gpu", "emulated")
 
 
 class MutantFault(Exception):
