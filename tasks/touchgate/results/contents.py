@@ -223,7 +223,9 @@ class _Hasher:
         if place in within:
             return "folder:again"  # a link back up
         total = hashlib.new("sha256")
-        entries = sorted(folder.iterdir(), key=lambda entry: os.fsencode(entry.name))
+        # Byte code is Python's own, made anew from what is hashed beside it; a run that writes it would change its own key.
+        seen_here = (entry for entry in folder.iterdir() if entry.suffix != ".pyc" or entry.parent.name != "__pycache__")
+        entries = sorted(seen_here, key=lambda entry: os.fsencode(entry.name))
         self._entries += len(entries)
         if self._entries > MOST_ENTRIES:
             raise ContentsFault(f"{path} leads to folders with more than {MOST_ENTRIES} entries; name what is needed of them")
