@@ -105,12 +105,14 @@ class Vector:
 def read_table(data: bytes) -> tuple[Row, ...]:
     """The rows of a table file. Raises `VectorFault`; a row that is not a CDF is read as it stands."""
     try:
-        rows = tuple(Row(tuple(row["cdf"]), row["offset"]) for row in json.loads(data)["rows"])
+        read = [(row["offset"], tuple(row["cdf"])) for row in json.loads(data)["rows"]]
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise VectorFault(f"a table file can't be read: {error!r}") from error
+    # Before a row is made: whether a float lies in a range, Python finds out by looking at all of it.
+    if any(type(number) is not int for offset, cdf in read for number in (offset, *cdf)):
+        raise VectorFault("a table file holds an offset or an entry that is not a whole number")
+    rows = tuple(Row(cdf, offset) for offset, cdf in read)
     for row in rows:
-        if any(type(number) is not int for number in (row.offset, *row.cdf)):
-            raise VectorFault("a table file holds an offset or an entry that is not a whole number")
         if row.offset not in INT32 or any(not 0 <= entry < 1 << 32 for entry in row.cdf):
             raise VectorFault("a table file holds an offset beyond int32 or an entry beyond uint32")
     return rows
