@@ -6,6 +6,7 @@ import json
 
 import pytest
 import yaml
+
 from touchgate.gate.declarations import LANE_KEYS, read_lanes
 from touchgate.gate.located import DeclarationError
 from touchgate.gate.schema import json_schema
