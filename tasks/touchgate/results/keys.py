@@ -104,7 +104,7 @@ def digest_of(parts: Mapping[str, Any]) -> str:
     return hashlib.sha256(text.encode("ascii")).hexdigest()
 
 
-def _plain(value: object, where: str) -> Any:  # noqa: PLR0911 - one return a type
+def _plain(value: object, where: str) -> Any:
     """`value` as JSON that loses no difference: keys that are not text, dates and odd numbers are tagged."""
     if value is None or isinstance(value, (bool, int)):
         return value
