@@ -12,21 +12,19 @@ import posixpath
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from touchgate.checks import CheckSpec, DeclarationFault, Inputs, check_name
+from touchgate.checks import CheckSpec, DeclarationFault, Inputs
 from touchgate.checks.compile import KIND as COMPILE
 from touchgate.checks.compile import compile_specs
 from touchgate.checks.includes import with_includes
 from touchgate.checks.oracles import oracle_files, source_of
+from touchgate.checks.specs import SANITIZE, measured_and_sanitized
 
 if TYPE_CHECKING:
     from touchgate.checks import Context
     from touchgate.gate.model import CheckDeclaration, Lane
     from touchgate.outcome import Outcome
-
-SANITIZE = "sanitize"
-"""The option, set by `expand` alone, that makes a spec the sanitizer's."""
 
 
 @dataclass(frozen=True)
@@ -47,29 +45,12 @@ class KernelKind:
         for path, what in ((target, "oracle file"), (source, "kernel file beside the oracle file")):
             if not (root / path).is_file():
                 raise DeclarationFault(f"kernel: there is no {what} '{path}'")
-        common: dict[str, Any] = {
-            "lane": lane.name,
-            "kind": self.name,
-            "target": target,
-            "timeout": lane.timeout * 60,
-            "env": lane.env,
-            "where": str(declaration.at),
-        }
-        yield CheckSpec(
-            name=check_name(lane, declaration),
+        yield from measured_and_sanitized(
+            self.name,
+            lane,
+            declaration,
             about=f"the kernels of {source} against their oracle",
-            options=dict(declaration.options),
-            places=("gpu", "emulated"),
-            suites=lane.suites,
-            **common,
-        )
-        yield CheckSpec(
-            name=check_name(lane, declaration, SANITIZE),
-            about=f"small cases of {source} emulated, under address and undefined-behaviour sanitizers",
-            options={**declaration.options, SANITIZE: True},
-            places=("emulated",),
-            suites=("full",),
-            **common,
+            sanitized=f"small cases of {source} emulated, under address and undefined-behaviour sanitizers",
         )
         yield from compile_specs(lane, declaration, source)
 
@@ -80,10 +61,7 @@ class KernelKind:
         return with_includes(oracle, source_of(spec.target), root, place, os.environ, spec.env)
 
     def run(self, spec: CheckSpec, context: Context) -> Outcome:
-        """Run the oracle's cases on the device of the place. The log names each case and every fault in full.
-
-        Exceptions of the oracle file's own functions are the caller's to report, with their file and line.
-        """
+        """Run the oracle's cases on the device of the place. The log names each case and every fault in full."""
         if spec.options.get(SANITIZE):
             from touchgate.checks import sanitized  # noqa: PLC0415
 

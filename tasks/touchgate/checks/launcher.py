@@ -145,6 +145,7 @@ def _outcome(request: dict[str, Any], status: int, seconds: float, log: Path) ->
     try:
         return Outcome.from_json(json.loads(Path(request["reply"]).read_text(encoding="utf-8")))
     except FileNotFoundError:
+        # No reply: how the worker ended tells what happened.
         pass
     except (OSError, ValueError, KeyError, TypeError) as error:
         return Outcome(Verdict.ERROR, seconds=seconds, reason=f"the worker's reply can't be read: {error}")

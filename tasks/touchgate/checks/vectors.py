@@ -15,21 +15,20 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from touchgate import golden
-from touchgate.checks import CheckSpec, Context, DeclarationFault, Inputs, check_name
+from touchgate.checks import CheckSpec, Context, DeclarationFault, Inputs
 from touchgate.checks.compile import compile_specs
 from touchgate.checks.includes import with_includes
 from touchgate.checks.oracles import oracle_files
+from touchgate.checks.specs import SANITIZE, measured_and_sanitized
 from touchgate.golden import MANIFEST, VectorFault
 from touchgate.outcome import Outcome, Verdict
 
 if TYPE_CHECKING:
     from touchgate.gate.model import CheckDeclaration, Lane
 
-SANITIZE = "sanitize"
-"""The option, set by `expand` alone, that makes a spec the sanitizer's."""
 
 SHOWN = 8
 """Problems of the folder that a failure lists."""
@@ -46,29 +45,12 @@ class VectorsKind:
         """The conformance check, its sanitized twin, and the compile checks of the decoder's kernel."""
         target = declaration.target
         head = _head(root, target)
-        common: dict[str, Any] = {
-            "lane": lane.name,
-            "kind": self.name,
-            "target": target,
-            "timeout": lane.timeout * 60,
-            "env": lane.env,
-            "where": str(declaration.at),
-        }
-        yield CheckSpec(
-            name=check_name(lane, declaration),
+        yield from measured_and_sanitized(
+            self.name,
+            lane,
+            declaration,
             about=f"{head.about}: {head.kernel} against {target}",
-            options=dict(declaration.options),
-            places=("gpu", "emulated"),
-            suites=lane.suites,
-            **common,
-        )
-        yield CheckSpec(
-            name=check_name(lane, declaration, SANITIZE),
-            about=f"{target} emulated, under address and undefined-behaviour sanitizers",
-            options={**declaration.options, SANITIZE: True},
-            places=("emulated",),
-            suites=("full",),
-            **common,
+            sanitized=f"{target} emulated, under address and undefined-behaviour sanitizers",
         )
         yield from compile_specs(lane, declaration, head.kernel)
 
