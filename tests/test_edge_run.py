@@ -400,3 +400,13 @@ def test_a_lane_that_the_change_removed_is_said_and_green(project: Project) -> N
     done = project.doit()
     assert done.returncode == 0
     assert "head removed the lane" in project.doit("lanes").stdout
+
+
+@pytest.mark.parametrize(
+    ("given", "read"),
+    [("", ()), ("87, sm_90", ("87", "90")), ([90, "121"], ("90", "121")), (("87",), ("87",))],
+)
+def test_architectures_from_the_command_line_and_from_settings(given: object, read: tuple[str, ...]) -> None:
+    from touchgate.edge.options import from_params
+
+    assert from_params({"architectures": given}, [], Path("/"), jobs=1).architectures == read

@@ -138,11 +138,10 @@ RUN = (
     {
         "name": "architectures",
         "long": "architectures",
-        "type": list,
-        "default": [],
+        "default": "",
         "section": SECTION,
         "metavar": "SM",
-        "help": "compile kernels for this architecture (87); repeatable, in settings a list [default: 87, 90, 121]",
+        "help": "compile kernels for these architectures, 87,90 or in settings a list [default: 87, 90, 121]",
     },
 )
 """What `doit run` gains. Their names are the keys under [tool.doit] that set them for a repository."""
@@ -191,11 +190,19 @@ def from_params(params: Mapping[str, Any], names: list[str], started_in: Path, *
         lease_timeout=float(params.get("lease_timeout", 1440.0)),
         fetch=bool(params.get("fetch")),
         report_dir=started_in / report_dir if report_dir else None,
-        architectures=tuple(_architecture(item) for item in params.get("architectures") or ()),
+        architectures=_architectures(params.get("architectures") or ""),
         names=tuple(names),
         jobs=max(1, jobs if jobs is not None else os.cpu_count() or 1),
         verbose=int(params.get("verbosity") or 0),
     )
+
+
+def _architectures(given: object) -> tuple[str, ...]:
+    """The command line gives them with commas between; settings may hold a list."""
+    several = given.replace(",", " ").split() if isinstance(given, str) else given
+    if not isinstance(several, (list, tuple)):
+        raise InvalidCommand(f"architectures: {given!r} is no list")
+    return tuple(_architecture(item) for item in several)
 
 
 def _architecture(text: object) -> str:
