@@ -106,7 +106,7 @@ def test_a_fresh_family_has_no_problems_and_no_vectors_folder_has_none_either(tm
         ("[]", "is not a JSON object"),
         ('{"a": 1, "a": 2}', "the key 'a' is there twice"),
         ("[" * 100000, "is nested too deeply"),
-        ('{"count": ' + "9" * 5000 + "}", "Exceeds the limit (4300 digits) for integer string conversion"),
+        ('{"count": ' + "9" * 5000 + "}", "Exceeds the limit (4300"),
         (
             "\udcff",
             "manifest.json can't be read: 'utf-8' codec can't decode byte 0xff in position 0: invalid start byte",

@@ -131,8 +131,10 @@ def within(root: Path, path: str) -> bool:
     if not is_plain(path):
         return False
     try:
-        return (root / path).resolve().is_relative_to(root.resolve())
-    except (OSError, RuntimeError):  # links that lead in a circle
+        real = (root / path).resolve()
+        # Links that lead in a circle: an error up to Python 3.12, a link that is left as it is from 3.13 on.
+        return real.is_relative_to(root.resolve()) and not real.is_symlink()
+    except (OSError, RuntimeError):
         return False
 
 
