@@ -10,7 +10,7 @@ import fnmatch
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 
 from touchgate.checks import CheckSpec, DeclarationFault
 from touchgate.checks.registry import KnownOptions, foreign_code, kind
@@ -48,6 +48,13 @@ class PlannedCheck:
     stored: Stored | None = None
 
     @property
+    def its_key(self) -> Key:
+        """The key of a check that has a place."""
+        if self.key is None:
+            raise AssertionError(f"{self.spec.name} has no place and so no key")
+        return self.key
+
+    @property
     def wants_gpu(self) -> bool:
         """Whether --require-device insists on a GPU for it."""
         return "gpu" in self.spec.places
@@ -77,15 +84,26 @@ def selected_lanes(lanes: Mapping[str, Lane], names: Iterable[str]) -> tuple[str
     selected: list[str] = []
     for name in names:
         pattern = name.partition(":")[0]
-        found = [lane for lane in lanes if lane == pattern or ("*" in pattern and fnmatch.fnmatch(lane, pattern))]
-        selected += [lane for lane in found if lane not in selected]
+        selected += [lane for lane in lanes if _matches(pattern, lane) and lane not in selected]
     return tuple(selected)
 
 
-def expand(lane: Lane, root: Path) -> tuple[CheckSpec, ...]:
-    """Every check that a lane's declarations stand for. Raises DeclarationError with the place of a fault."""
-    specs: list[CheckSpec] = []
+def expand_all(lanes: Mapping[str, Lane], root: Path) -> dict[str, tuple[CheckSpec, ...]]:
+    """Every check that each lane's declarations stand for. Raises DeclarationError with all faults of all lanes at once.
+
+    The lane files of the working tree go with it, for the caret; what can't be read goes without.
+    """
     problems: list[Problem] = []
+    specs = {lane.name: _expand(lane, root, problems) for lane in lanes.values()}
+    if problems:
+        files = {problem.at.file for problem in problems}
+        raise DeclarationError(problems, {name: (root / name).read_bytes() for name in files if (root / name).is_file()})
+    return specs
+
+
+def _expand(lane: Lane, root: Path, problems: list[Problem]) -> tuple[CheckSpec, ...]:
+    """The checks of one lane; what is wrong is appended to `problems`."""
+    specs: list[CheckSpec] = []
     for declaration in lane.checks:
         found = kind(declaration.kind)
         if found is None:
@@ -101,27 +119,7 @@ def expand(lane: Lane, root: Path) -> tuple[CheckSpec, ...]:
             message = f"two checks are named '{spec.name}' (the other: {taken[spec.name].where}); give one a `name:`"
             problems.append(Problem(lane.at, message, None))
         taken[spec.name] = spec
-    if problems:
-        _raise_with_text(problems, root)
     return tuple(specs)
-
-
-def validate(lanes: Mapping[str, Lane], root: Path) -> None:
-    """Look at the declarations of every lane, running or not, so that all mistakes come at once. Raises DeclarationError."""
-    problems: list[Problem] = []
-    for lane in lanes.values():
-        try:
-            expand(lane, root)
-        except DeclarationError as error:
-            problems += error.problems
-    if problems:
-        _raise_with_text(problems, root)
-
-
-def _raise_with_text(problems: Sequence[Problem], root: Path) -> NoReturn:
-    """With the lane files of the working tree, for the caret; what can't be read goes without."""
-    files = {problem.at.file for problem in problems}
-    raise DeclarationError(problems, {name: (root / name).read_bytes() for name in files if (root / name).is_file()})
 
 
 def wanted(lane: Lane, specs: Sequence[CheckSpec], suite: str, names: Sequence[str]) -> tuple[CheckSpec, ...]:
@@ -188,12 +186,16 @@ def running_lanes(declared: Declared, plan: Plan) -> list[tuple[Lane, str]]:
 def plan_checks(
     declared: Declared, plan: Plan, options: RunOptions, keyring: Keyring, store: ResultStore
 ) -> tuple[PlannedCheck, ...]:
-    """The checks of the lanes that run, with place, key and stored result."""
-    chosen: list[tuple[Lane, CheckSpec]] = []
-    for lane, suite in running_lanes(declared, plan):
-        specs = expand(lane, keyring.root)
-        chosen += [(lane, _configured(spec, options)) for spec in wanted(lane, specs, suite, options.names)]
-    placed = [PlannedCheck(spec, *place_of(spec, keyring.choice)) for _, spec in chosen]
+    """The checks of the lanes that run, with place, key and stored result.
+
+    The declarations of every lane are looked at, running or not: a mistake in one is not hidden by naming another.
+    """
+    specs = expand_all(declared.head, keyring.root)
+    placed = [
+        PlannedCheck(_configured(spec, options), *place_of(spec, keyring.choice))
+        for lane, suite in running_lanes(declared, plan)
+        for spec in wanted(lane, specs[lane.name], suite, options.names)
+    ]
     keyed = keyring.keys(placed)
     return tuple(
         replace(

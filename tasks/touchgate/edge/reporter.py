@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from doit.task import Task
 
 META = "touchgate"
+"""The key in a task's `meta` under which the reporter finds the check; None there for a lane's group."""
 
 
 class TouchgateReporter(ConsoleReporter):  # type: ignore[misc]  # doit has no types

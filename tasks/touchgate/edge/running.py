@@ -19,10 +19,10 @@ from touchgate.edge.planning import (
     plan_lanes,
     running_lanes,
     selected_lanes,
-    validate,
     verify_head,
 )
 from touchgate.edge.session import Finished, Session, lane_seconds
+from touchgate.gate.located import did_you_mean
 from touchgate.outcome import Verdict
 from touchgate.reports import model
 from touchgate.reports.terminal import Terminal
@@ -60,15 +60,12 @@ def prepare(loader: TouchgateLoader, options: RunOptions, own: set[str], stream:
     if unknown:
         if unknown[0].startswith("-"):
             raise UsageFault(f"'{unknown[0]}' stands behind a name: options come before names")
-        from difflib import get_close_matches  # noqa: PLC0415
-
-        near = get_close_matches(unknown[0].partition(":")[0], list(declared.head), 1)
-        guess = f"; did you mean '{near[0]}'?" if near else ""
+        hint = did_you_mean(unknown[0].partition(":")[0], declared.head)
+        guess = f"; {hint}" if hint else ""
         raise UsageFault(f"'{unknown[0]}' is no lane, check or task of this repository{guess}; `doit list` shows all")
     plan = plan_lanes(declared, options)
     store = ResultStore(_own_folder(places.results_dir(options.environ)), str(repo.root))
     if running_lanes(declared, plan):
-        validate(declared.head, repo.root)
         keyring = Keyring(repo, declared.head, options.environ, devices.choose(options.device, options.environ))
         try:
             checks = plan_checks(declared, plan, options, keyring, store)

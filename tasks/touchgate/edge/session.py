@@ -134,16 +134,14 @@ class Session:
             check = replace(check, key=self.keyring.keys([check])[check.spec.name])
         except (ContentsFault, GitFault) as fault:
             return self._finish(Finished(check, Outcome(Verdict.ERROR, reason=str(fault))))
-        if check.key is None:
-            raise AssertionError("a check with a place has a key")
         if not self.options.fresh:
-            stored = self.store.reusable(check.key.digest)
+            stored = self.store.reusable(check.its_key.digest)
             if stored is not None:
                 return self._finish(Finished(check, stored.outcome, cached=True, log=stored.log, measured=stored.when))
         self.terminal.start(check.spec.name)
         log = self._new_log(check)
         seen, _ = visible_environment(self.options.environ, check.spec.env)
-        stamps = self.keyring.stamps(check.key)
+        stamps = self.keyring.stamps(check.its_key)
         try:
             outcome = self.launcher.run(
                 check.spec,
@@ -165,18 +163,16 @@ class Session:
 
     def _keep(self, check: PlannedCheck, outcome: Outcome, log: Path, stamps: Mapping[str, object]) -> Finished:
         """Store the result under its key, unless an input changed while the check ran."""
-        if check.key is None:
-            raise AssertionError("a check with a place has a key")
         try:
             now = self.keyring.keys([check])[check.spec.name].digest
         except (ContentsFault, GitFault) as fault:
             now = str(fault)
-        if now != check.key.digest or self.keyring.stamps(check.key) != stamps:
+        if now != check.its_key.digest or self.keyring.stamps(check.its_key) != stamps:
             reason = "an input changed while it ran: the result is not kept"
             self.note(f"{check.spec.name}: {reason}")
             return Finished(check, outcome, log=log)
         try:
-            stored = self.store.record(check.key, check.spec, outcome, log)
+            stored = self.store.record(check.its_key, check.spec, outcome, log)
         except StoreFault as fault:
             self.note(f"{check.spec.name}: the result could not be kept: {fault}")
             return Finished(check, outcome, log=log)
@@ -204,13 +200,11 @@ class Session:
     @contextlib.contextmanager
     def _key_lock(self, check: PlannedCheck) -> Iterator[None]:
         """Two runs that want the same check wait for each other; without a writable store each does its own."""
-        if check.key is None:
-            raise AssertionError("a check with a place has a key")
 
         def waiting() -> None:
             self.terminal.waiting(f"{check.spec.name}: another run is measuring the same; its result will be reused")
 
-        with self.store.key_lock(check.key.digest, on_wait=waiting, cancelled=lambda: self.interrupted):
+        with self.store.key_lock(check.its_key.digest, on_wait=waiting, cancelled=lambda: self.interrupted):
             if self.interrupted:
                 raise Stopped
             yield

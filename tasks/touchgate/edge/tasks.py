@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 from doit.exceptions import TaskError, TaskFailed
 from doit.task import Task
 
-from touchgate.edge.planning import expand
+from touchgate.edge.planning import expand_all
+from touchgate.edge.reporter import META
 from touchgate.outcome import Verdict
 
 if TYPE_CHECKING:
@@ -17,9 +18,6 @@ if TYPE_CHECKING:
     from touchgate.edge.planning import PlannedCheck
     from touchgate.edge.session import Session
     from touchgate.gate.model import Lane
-
-META = "touchgate"
-"""The key in a task's `meta` under which the reporter finds the check."""
 
 
 def _group(lane: Lane, names: Iterable[str]) -> Task:
@@ -41,8 +39,9 @@ def _subtask(spec: CheckSpec, actions: list[Any] | None, uptodate: list[Any], me
 def listed(lanes: Mapping[str, Lane], root: Path) -> list[Task]:
     """Every lane and every check of every suite, to be looked at, not run: for `doit list`, `info` and `help`."""
     tasks = []
+    expanded = expand_all(lanes, root)
     for lane in lanes.values():
-        specs = expand(lane, root)
+        specs = expanded[lane.name]
         tasks.append(_group(lane, [spec.name for spec in specs]))
         tasks += [_subtask(spec, [_not_planned], [], None) for spec in specs]
     return tasks

@@ -65,9 +65,7 @@ class RepositoryCommand(Command):  # type: ignore[misc]  # doit has no types
         """Run `act` with the repository around the current folder."""
         try:
             return self.act(repository(Path.cwd()), opt_values, pos_args)
-        except UsageFault as fault:
-            return refuse(str(fault))
-        except GitFault as fault:
+        except (UsageFault, GitFault) as fault:
             return refuse(str(fault))
         except DeclarationError as fault:
             sys.stderr.write(f"{fault}\n")

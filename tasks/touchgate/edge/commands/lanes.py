@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import sys
-from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from touchgate.edge.commands.base import RepositoryCommand, print_json
 from touchgate.edge.options import AS_JSON, JUDGE, SUITE, RunOptions
-from touchgate.edge.planning import UsageFault, plan_lanes, validate
+from touchgate.edge.planning import UsageFault, expand_all, plan_lanes
 from touchgate.gate.declared import Declared
+from touchgate.gate.located import did_you_mean
 from touchgate.gate.model import Decision, Lane, LaneDecision
 from touchgate.reports.style import printable
 from touchgate.reports.words import plural
@@ -44,8 +44,7 @@ schema: print the JSON Schema of lane files, for editors."""
         """Dispatch on the first name."""
         action, rest = (names[0], names[1:]) if names else ("", [])
         if action not in ("", *ACTIONS):
-            near = get_close_matches(action, ACTIONS, 1)
-            guess = f"did you mean '{near[0]}'?" if near else "it takes check, why LANE, init or schema"
+            guess = did_you_mean(action, ACTIONS) or "it takes check, why LANE, init or schema"
             raise UsageFault(f"`doit lanes {action}`: {guess}")
         if len(rest) != (1 if action == "why" else 0):
             raise UsageFault("`doit lanes why` takes one lane" if action == "why" else f"`doit lanes {action}` takes no more")
@@ -114,8 +113,8 @@ def _show(declared: Declared, decisions: tuple[LaneDecision, ...]) -> None:
 
 def _why(declared: Declared, decisions: Any, name: str) -> int:
     if name not in decisions:
-        near = get_close_matches(name, list(decisions), 1)
-        raise UsageFault(f"no lane '{name}'" + (f"; did you mean '{near[0]}'?" if near else ""))
+        hint = did_you_mean(name, decisions)
+        raise UsageFault(f"no lane '{name}'" + (f"; {hint}" if hint else ""))
     one: LaneDecision = decisions[name]
     change = declared.judged.change
     lane: Lane | None = declared.head.get(name)
@@ -135,7 +134,7 @@ def _why(declared: Declared, decisions: Any, name: str) -> int:
 
 def _check(repo: Repository, declared: Declared) -> int:
     """Print what is wrong with patterns; 1 when anything is."""
-    validate(declared.head, repo.root)
+    expand_all(declared.head, repo.root)
     lanes = declared.head.values()
     found = [*_missing_inputs(repo, lanes), *_dead_patterns(repo, lanes), *_twins(lanes)]
     for line in found:
