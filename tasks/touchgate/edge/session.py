@@ -32,6 +32,9 @@ if TYPE_CHECKING:
     from touchgate.reports.terminal import Terminal
 
 
+SETTLING = 5.0
+"""Seconds for the checks in flight to note how they ended, once nothing of them runs any more."""
+
 SHELL_OWN = frozenset({"_", "OLDPWD", "PWD", "SHLVL"})
 
 
@@ -78,6 +81,8 @@ class Session:
         self.lease_words: str | None = None
         self.launcher = Launcher()
         self._lock = threading.Lock()
+        self._in_flight = 0
+        self._quiet = threading.Condition()
         self._slots = threading.BoundedSemaphore(options.jobs)
         self._device_turn = threading.Lock()
         self._held: Held | None = None
@@ -95,6 +100,16 @@ class Session:
 
     def run(self, check: PlannedCheck) -> Finished:
         """Answer for a check, in the calling thread: run it, or find that another run just did."""
+        with self._quiet:
+            self._in_flight += 1
+        try:
+            return self._answer(check)
+        finally:
+            with self._quiet:
+                self._in_flight -= 1
+                self._quiet.notify_all()
+
+    def _answer(self, check: PlannedCheck) -> Finished:
         if check.place is None:
             return self._finish(Finished(check, Outcome(Verdict.UNMEASURED, reason=check.why_not)))
         try:
@@ -260,6 +275,9 @@ class Session:
         """Stop: no new check starts, live ones are ended with their children."""
         self.interrupted = True
         self.launcher.stop()
+        with self._quiet:
+            # A check that had just ended is being stored: it belongs in the report as what it came to.
+            self._quiet.wait_for(lambda: self._in_flight == 0, SETTLING)
 
     # -- afterwards -------------------------------------------------------------------------------------------------
 
