@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Mapping, Sequence
 
+    from touchgate.gate.model import Lane
+
 DECIDED = 0
 USAGE = 3
 WORKFLOW_FOLDERS = (".github/workflows", ".forgejo/workflows", ".gitea/workflows")
@@ -49,7 +51,7 @@ class Asked:
 
 @dataclass(frozen=True)
 class Answer:
-    """The whole decision. lanes: None where it is a workflow that was asked about."""
+    """The whole decision. lanes, declared (as at head): None where it is a workflow that was asked about."""
 
     run: bool
     judged: Judged
@@ -57,6 +59,7 @@ class Answer:
     decisions: tuple[LaneDecision, ...]
     lanes: tuple[str, ...] | None
     notes: tuple[str, ...] = ()
+    declared: Mapping[str, Lane] | None = None
 
 
 def main(argv: Sequence[str] | None = None, environ: Mapping[str, str] = os.environ) -> int:
@@ -102,14 +105,15 @@ def answer_to(asked: Asked, start: Path, environ: Mapping[str, str]) -> Answer:
     with Repository(root, environ) as repo:
         try:
             judged = change_of.resolve(repo, base=asked.base, head=asked.head, environ=environ)
-            return _decide(repo, judged, asked, start, environ)
+            return decide(repo, judged, asked, start, environ)
         except GitFault as fault:
             # Nothing can be asked of git: the lanes of the checkout, and all of them.
             judged = Judged(Change(None, None, None, "none", "unknown", "unknown", True, (), str(fault)))
-            return _decide(repo, judged, asked, start, environ)
+            return decide(repo, judged, asked, start, environ)
 
 
-def _decide(repo: Repository, judged: Judged, asked: Asked, start: Path, environ: Mapping[str, str]) -> Answer:
+def decide(repo: Repository, judged: Judged, asked: Asked, start: Path, environ: Mapping[str, str]) -> Answer:
+    """Decide about a change that is judged already. Raises UsageFault, DeclarationError and GitFault."""
     if asked.workflow:
         return _of_workflow(repo, judged, asked, start, environ)
     found = read_both(repo, judged)
@@ -122,7 +126,7 @@ def _decide(repo: Repository, judged: Judged, asked: Asked, start: Path, environ
         raise UsageFault("\n".join(_unknown_lane(name, made.by_name) for name in unknown))
     decisions = tuple(lane for lane in made.lanes if not asked.lanes or lane.lane in asked.lanes)
     running = tuple(lane.lane for lane in decisions if lane.decision is Decision.RUN)
-    return Answer(bool(running), judged, asked.suite, decisions, running)
+    return Answer(bool(running), judged, asked.suite, decisions, running, declared=head)
 
 
 def _unknown_lane(name: str, known: Mapping[str, LaneDecision]) -> str:
