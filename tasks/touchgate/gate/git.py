@@ -301,6 +301,22 @@ class Repository:
         answer = self._run("rev-list", *tips, *(f"^{commit}" for commit in without), "--")
         return answer.decode("ascii").split()
 
+    def first_parents(self, tip: str, most: int, *, merges: bool = False) -> list[tuple[Commit, str]]:
+        """The last `most` commits from `tip` along first parents, or the merges among them, with their subjects.
+
+        The newest first. Where a shallow clone was cut off, a commit has no parents.
+        """
+        only = ("--min-parents=2",) if merges else ()
+        form = "--format=%H %T %P%n%s"
+        answer = self._run("rev-list", "--first-parent", f"--max-count={most}", *only, form, "--encoding=UTF-8", tip, "--")
+        lines = answer.decode("utf-8", "surrogateescape").split("\n")
+        found = []
+        # Three lines for each: the second and third are the format's.
+        for ids, subject in zip(lines[1::3], lines[2::3], strict=False):
+            commit, tree, *parents = ids.split()
+            found.append((Commit(commit, tuple(parents), tree), subject))
+        return found
+
     def shallow_commits(self) -> frozenset[str]:
         """The commits whose parents were cut off when this clone was made; empty in a whole one."""
         try:
