@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from touchgate.gate import git
+from touchgate.gate import git, process
 from touchgate.gate.git import Difference, GitFault, Repository, find_root
 
 ODD_NAMES = (
@@ -589,7 +589,7 @@ class TestFaults:
             repo.head()
 
     def test_a_process_that_hangs(self, project, fake_git, monkeypatch):
-        monkeypatch.setattr(git, "TIME_LIMIT", 0.2)
+        monkeypatch.setattr(process, "TIME_LIMIT", 0.2)
         environ = {"PATH": f"{fake_git('exec sleep 60')['PATH']}:{os.environ['PATH']}"}
         with Repository(project.root, environ) as repo:
             with pytest.raises(GitFault, match="did not answer within"):
@@ -612,8 +612,8 @@ class TestFaults:
     def test_after_a_fault_the_next_question_is_answered(self, project):
         with Repository(project.root, project.environ) as repo:
             assert repo.head()
-            repo._objects._process.kill()
-            repo._objects._process.wait()
+            repo._objects._git.process.kill()
+            repo._objects._git.process.wait()
             with pytest.raises(GitFault):
                 repo.head()
             assert repo.head() == project.git("rev-parse", "HEAD")

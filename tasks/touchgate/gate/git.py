@@ -1,73 +1,38 @@
-"""The only module that runs git.
-
-Every call goes through `Repository._run` or the one `cat-file` process that a repository keeps: the same scrubbed
-environment, the same overrides of the user's configuration, plumbing commands, `-z`. Object names are resolved over
-cat-file's standard input, so a name that looks like an option or a path is never taken for one. Trouble is a
-`GitFault`.
-"""
+"""What is asked of a repository, through git's plumbing and with `-z`. Trouble is a `GitFault`."""
 
 from __future__ import annotations
 
 import os
 import re
-import select
 import stat
-import subprocess
-import time
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, NamedTuple
+
+from touchgate.gate import process
+from touchgate.gate.objects import Commit, ObjectReader, TreeEntry, is_name, parse_commit, parse_tree
+from touchgate.gate.process import GitFault, environment
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from types import TracebackType
 
-TIME_LIMIT = 300.0
-"""Seconds after which a silent git process is given up: a lazy fetch from a hung remote must not hang the gate."""
+__all__ = [
+    "GITLINK",
+    "SYMLINK",
+    "Commit",
+    "Difference",
+    "GitFault",
+    "IndexEntry",
+    "Repository",
+    "TreeEntry",
+    "environment",
+    "find_root",
+    "missing",
+]
 
 GITLINK = 0o160000
 SYMLINK = 0o120000
 
-# Of the GIT_* variables only these are handed on: how to reach a remote, and where a person keeps the configuration.
-# Everything that a hook or an alias sets (GIT_DIR, GIT_INDEX_FILE, GIT_PREFIX, GIT_CONFIG_PARAMETERS...) is not.
-_KEPT = re.compile(
-    r"GIT_(SSH|SSH_COMMAND|SSH_VARIANT|ASKPASS|PROXY_COMMAND|SSL_\w+|HTTP_\w+"
-    r"|CONFIG_(GLOBAL|SYSTEM|NOSYSTEM|COUNT|KEY_\d+|VALUE_\d+))"
-)
-_SET = {
-    "LC_ALL": "C",
-    "GIT_OPTIONAL_LOCKS": "0",
-    "GIT_TERMINAL_PROMPT": "0",
-    # History as it was written: replacements and grafts change what a merge base is.
-    "GIT_NO_REPLACE_OBJECTS": "1",
-    "GIT_GRAFT_FILE": os.devnull,
-    "GIT_LITERAL_PATHSPECS": "1",
-}
-_OVERRIDES = (
-    "advice.graftFileDeprecated=false",
-    "color.ui=false",
-    "core.checkStat=default",
-    "core.fsmonitor=false",
-    # A person's own ignored files would be ignored here only; the repository's own lists stay.
-    f"core.excludesFile={os.devnull}",
-    f"core.hooksPath={os.devnull}",
-    # Where git believes that names fold, an untracked A beside a tracked a is not seen.
-    "core.ignoreCase=false",
-    "core.ignoreStat=false",
-    "core.quotePath=false",
-    "core.trustctime=true",
-    "core.untrackedCache=false",
-    "diff.ignoreSubmodules=none",
-    f"diff.orderFile={os.devnull}",
-    "diff.relative=false",
-    "diff.renames=false",
-    "gc.auto=0",
-    "maintenance.auto=false",
-    "status.relativePaths=false",
-    "status.renames=false",
-    "status.showUntrackedFiles=all",
-    "submodule.recurse=false",
-)
-_PREFIX = tuple(word for setting in _OVERRIDES for word in ("-c", setting))
 _DIFF = ("--no-renames", "--ignore-submodules=none", "--no-ext-diff", "--no-textconv", "--no-relative")
 _CONVERTING = ("text", "crlf", "eol", "ident", "filter", "working-tree-encoding")
 _ARGUMENT_BYTES = 100_000
@@ -78,19 +43,6 @@ _FLAGS = {
     b"h": frozenset({"assume-unchanged"}),
     b"m": frozenset({"assume-unchanged"}),
 }
-_OBJECT = re.compile(rb"([0-9a-f]{40}|[0-9a-f]{64}) (commit|tree|blob|tag) (\d+)")
-
-
-class GitFault(Exception):
-    """Git can't answer: what is wrong and the cure, one line."""
-
-
-class Commit(NamedTuple):
-    """A commit: its id, its parents' ids as written (they may lie beyond a shallow border), its tree's id."""
-
-    id: str
-    parents: tuple[str, ...]
-    tree: str
 
 
 class Difference(NamedTuple):
@@ -117,19 +69,6 @@ class IndexEntry(NamedTuple):
     def is_trusted(self) -> bool:
         """Whether git compares the file with the index at all."""
         return not self.flags and self.stage == 0
-
-
-class TreeEntry(NamedTuple):
-    """One entry of a folder in a commit."""
-
-    mode: int
-    id: str
-
-
-def environment(environ: Mapping[str, str]) -> dict[str, str]:
-    """The environment for git: without the GIT_* variables that would point it elsewhere, with fixed answers."""
-    kept = {name: value for name, value in environ.items() if not name.startswith("GIT_") or _KEPT.fullmatch(name)}
-    return {**kept, **_SET}
 
 
 def find_root(start: Path) -> Path | None:
@@ -178,7 +117,7 @@ class Repository:
     def __init__(self, root: Path, environ: Mapping[str, str] = os.environ) -> None:
         self.root = root
         self.environ = environment(environ)
-        self._objects: _ObjectReader | None = None
+        self._objects: ObjectReader | None = None
         self._special: list[IndexEntry] | None = None
 
     def __enter__(self) -> Repository:  # noqa: PYI034 (typing.Self is not in Python 3.10)
@@ -205,11 +144,10 @@ class Repository:
     def commits(self, names: Iterable[str]) -> dict[str, Commit | None]:
         """`commit` for several names."""
         wanted = list(dict.fromkeys(names))
-        # cat-file reads one name a line; no name of git's begins with a dash.
-        fit = [name for name in wanted if name and not name.startswith("-") and "\n" not in name and _is_encodable(name)]
+        fit = [name for name in wanted if is_name(name)]
         found: dict[str, Commit | None] = dict.fromkeys(wanted)
         for name, answer in zip(fit, self._read([f"{name}^{{commit}}" for name in fit]), strict=True):
-            found[name] = _parse_commit(*answer) if answer else None
+            found[name] = parse_commit(answer[0], answer[2]) if answer else None
         return found
 
     def head(self) -> str | None:
@@ -255,7 +193,7 @@ class Repository:
         (answer,) = self._read([oid])
         if answer is None or answer[1] != b"tree":
             raise missing(path or "the top folder", commit)
-        return _parse_tree(answer[2], len(answer[0]) // 2)
+        return parse_tree(answer[2], len(answer[0]) // 2)
 
     def blobs(self, ids: Sequence[str], limit: int | None = None) -> list[bytes | None]:
         """The contents of blobs by id, None for one that is not here. Of a larger one, limit + 1 bytes."""
@@ -278,7 +216,7 @@ class Repository:
         if not requests:
             return []
         if self._objects is None:
-            self._objects = _ObjectReader(self._command("cat-file", "--batch"), self.environ, self.root)
+            self._objects = ObjectReader(self.root, self.environ)
         try:
             return [self._objects.read(os.fsencode(request), limit) for request in requests]
         except GitFault:
@@ -501,122 +439,13 @@ class Repository:
 
     # ---- running git
 
-    def _command(self, *arguments: str) -> list[str]:
-        return ["git", *_PREFIX, "-C", str(self.root), *arguments]
-
     def _run(self, *arguments: str, stdin: bytes = b"", allowed: tuple[int, ...] = (0,)) -> bytes:
-        try:
-            done = subprocess.run(
-                self._command(*arguments),
-                input=stdin,
-                capture_output=True,
-                env=self.environ,
-                timeout=TIME_LIMIT,
-                check=False,
-            )
-        except subprocess.TimeoutExpired as error:
-            raise GitFault(f"git {arguments[0]} did not end within {TIME_LIMIT:.0f} s") from error
-        except OSError as error:
-            _raise_missing(error)
-        if done.returncode not in allowed:
-            raise _fault(arguments[0], done.returncode, done.stderr, self.root)
-        return done.stdout
-
-
-class _ObjectReader:
-    """One `git cat-file --batch`, asked again and again."""
-
-    def __init__(self, command: list[str], environ: dict[str, str], root: Path) -> None:
-        self._root = root
-        self._pending = b""
-        self._said = b""
-        try:
-            self._process = subprocess.Popen(
-                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environ, bufsize=0
-            )
-        except OSError as error:
-            _raise_missing(error)
-
-    def read(self, request: bytes, limit: int | None = None) -> tuple[str, bytes, bytes] | None:
-        """(id, type, content) of what the request names, or None. limit: keep only its first limit + 1 bytes."""
-        assert self._process.stdin  # noqa: S101 (opened as a pipe)
-        try:
-            self._process.stdin.write(request + b"\n")
-        except BrokenPipeError:
-            self._raise_ended()
-        while b"\n" not in self._pending:
-            self._more()
-        header, _, self._pending = self._pending.partition(b"\n")
-        match = _OBJECT.fullmatch(header)
-        if not match:
-            # "<request> missing", or "ambiguous": no object in either case.
-            return None
-        size = int(match[3])
-        kept = size if limit is None else min(size, limit + 1)
-        pieces, have = [self._pending], len(self._pending)
-        while have <= size:
-            self._pending = b""
-            self._more()
-            if have <= kept:
-                pieces.append(self._pending)
-            have += len(self._pending)
-        # What lies beyond the object's last newline is nothing: the next request is not written yet.
-        self._pending = b""
-        return match[1].decode("ascii"), match[2], b"".join(pieces)[:kept]
-
-    def close(self) -> None:
-        """End the process and wait for it."""
-        assert self._process.stdin and self._process.stdout and self._process.stderr  # noqa: S101, PT018 (pipes)
-        self._process.stdin.close()
-        self._process.stdout.close()
-        self._process.stderr.close()
-        try:
-            self._process.wait(1.0)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
-
-    def _more(self) -> None:
-        """Wait for output. Standard error is drained too, so that a chatty git can't fill its pipe and stall."""
-        assert self._process.stdout and self._process.stderr  # noqa: S101, PT018 (opened as pipes)
-        out, err = self._process.stdout.fileno(), self._process.stderr.fileno()
-        poll = select.poll()
-        poll.register(out, select.POLLIN)
-        poll.register(err, select.POLLIN)
-        end = time.monotonic() + TIME_LIMIT
-        while True:
-            ready = dict(poll.poll(max(0.0, end - time.monotonic()) * 1000))
-            if out in ready:
-                data = os.read(out, 1 << 20)
-                if not data:
-                    self._raise_ended()
-                self._pending += data
-                return
-            if err not in ready:
-                raise GitFault(f"git cat-file did not answer within {TIME_LIMIT:.0f} s")
-            said = os.read(err, 1 << 16)
-            self._said = (self._said + said)[: 1 << 16]
-            if not said:
-                poll.unregister(err)
-
-    def _raise_ended(self) -> NoReturn:
-        assert self._process.stderr  # noqa: S101 (opened as a pipe)
-        said = self._said + self._process.stderr.read()
-        raise _fault("cat-file", self._process.wait(), said, self._root)
+        return process.run(self.root, self.environ, *arguments, stdin=stdin, allowed=allowed)
 
 
 def missing(what: str, commit: str) -> GitFault:
     """The fault of an object that a commit refers to and that this clone does not have."""
     return GitFault(f"{what} of {commit[:40]} is missing from this clone: fetch it, or clone again; `git fsck` tells more")
-
-
-def _is_encodable(name: str) -> bool:
-    """Whether a name can be a name of git's: half a character that stands for no byte can't."""
-    try:
-        os.fsencode(name)
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def _as_line(path: bytes) -> bytes:
@@ -636,27 +465,6 @@ def _blob_id(content: bytes, digits: int) -> str:
 
 def _status_of(old: int, new: int) -> str:
     return "M" if stat.S_IFMT(old) == stat.S_IFMT(new) else "T"
-
-
-def _raise_missing(error: OSError) -> NoReturn:
-    if isinstance(error, FileNotFoundError):
-        raise GitFault("git is not on PATH; install it (the package is named git)") from error
-    raise GitFault(f"git can't be started: {error}") from error
-
-
-def _fault(command: str, code: int, stderr: bytes, root: Path) -> GitFault:
-    text = stderr.decode("utf-8", "replace").strip()
-    if "dubious ownership" in text:
-        return GitFault(
-            f"git refuses {root}, which belongs to another user; if you trust it: "
-            f"git config --global --add safe.directory {root}"
-        )
-    if "not a git repository" in text:
-        return GitFault(f"{root} is not a git repository; run touchgate inside a clone")
-    if "must be run in a work tree" in text:
-        return GitFault(f"{root} is a bare repository, it has no files; run touchgate inside a checkout")
-    lines = [line for line in text.splitlines() if not line.startswith(("hint:", "warning:"))]
-    return GitFault(f"git {command} failed ({code}): {lines[0] if lines else 'it said nothing'}")
 
 
 def _chunks(pathspecs: Sequence[str] | None) -> Iterable[Sequence[str]]:
@@ -680,23 +488,6 @@ def _parse_entry(record: bytes) -> IndexEntry:
     meta, _, path = record.partition(b"\t")
     tag, mode, blob, stage = meta.split(b" ")
     return IndexEntry(os.fsdecode(path), int(mode, 8), blob.decode("ascii"), int(stage), _FLAGS.get(tag, _NO_FLAGS))
-
-
-def _parse_commit(oid: str, _kind: bytes, content: bytes) -> Commit:
-    header = content.partition(b"\n\n")[0].split(b"\n")
-    parents = tuple(line[7:].decode("ascii") for line in header if line.startswith(b"parent "))
-    return Commit(oid, parents, header[0][5:].decode("ascii"))
-
-
-def _parse_tree(content: bytes, id_bytes: int) -> dict[str, TreeEntry]:
-    entries = {}
-    position = 0
-    while position < len(content):
-        end = content.index(b"\0", position)
-        mode, _, name = content[position:end].partition(b" ")
-        position = end + 1 + id_bytes
-        entries[os.fsdecode(name)] = TreeEntry(int(mode, 8), content[end + 1 : position].hex())
-    return entries
 
 
 def _parse_raw(meta: bytes, path: bytes) -> Difference:
