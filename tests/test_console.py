@@ -25,7 +25,8 @@ def test_help(run, word):
     text = (
         "usage: touchgate COMMAND [...]\n"
         "\n"
-        "  gate  say whether a change touches any lane, and why\n"
+        "  gate    say whether a change touches any lane, and why\n"
+        "  replay  play the last merges, and find where another gate disagrees\n"
         "\n"
         "`touchgate COMMAND --help` tells about one; `touchgate --version` about this.\n"
         "Everything else is a command of doit: see `doit help`.\n"

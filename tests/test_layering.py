@@ -24,6 +24,7 @@ LAYERS = {
     "checks": {"gate", "results", "leases", "devices", *BASIC},
     "reports": {"gate", "results", "leases", "devices", "checks", *BASIC},
     "adding": {"checks", *BASIC},
+    "replay": {"gate", "reports", *BASIC},
     "edge": {"*"},
     "console": {"*"},
 }

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 COMMANDS = {
     "gate": ("touchgate.gate.cli", "say whether a change touches any lane, and why"),
+    "replay": ("touchgate.replay.cli", "play the last merges, and find where another gate disagrees"),
 }
 """Name -> the module whose `main(argv, environ)` runs it, imported only then; what it does."""
 
