@@ -7,3 +7,8 @@ def task_lint() -> dict[str, object]:
         "actions": ["ruff check .", "ruff format --check .", "mypy"],
         "verbosity": 2,
     }
+
+
+def task_action() -> dict[str, object]:
+    """action.yml, which pins the digest of the one-file gate, after a change of the gate."""
+    return {"actions": ["touchgate bundle --action ."], "verbosity": 2}

@@ -18,7 +18,7 @@ HEAVY = {"numpy", "git", "gitdb", "filelock", "rich", "pycuda", "pynvml", "doit"
 BASIC = {"outcome", "places", "golden"}
 LAYERS = {
     # part of the package: the parts that it may import beside itself, while it runs
-    **{part: set() for part in ("__init__", "gate", *BASIC)},
+    **{part: set() for part in ("__init__", "gate", "bundle", *BASIC)},
     **{part: {"gate", *BASIC} for part in ("leases", "devices", "fetching")},
     "results": {"gate", "devices", *BASIC},
     "checks": {"gate", "results", "leases", "devices", *BASIC},

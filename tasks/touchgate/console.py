@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 COMMANDS = {
     "gate": ("touchgate.gate.cli", "say whether a change touches any lane, and why"),
     "replay": ("touchgate.replay.cli", "play the last merges, and find where another gate disagrees"),
+    "bundle": ("touchgate.bundle", "write the gate as one file, touchgate.pyz, that needs nothing but Python"),
 }
 """Name -> the module whose `main(argv, environ)` runs it, imported only then; what it does."""
 
@@ -36,8 +37,14 @@ def main(argv: Sequence[str] | None = None, environ: Mapping[str, str] = os.envi
         problem = f"there is no command {name!r}" if name else "a command is missing"
         print(f"touchgate: {problem}\n\n{help_text()}", file=sys.stderr)
         return USAGE
+    module = COMMANDS[name][0]
     try:
-        code: int = import_module(COMMANDS[name][0]).main(words[1:], environ)
+        code: int = import_module(module).main(words[1:], environ)
+    except ModuleNotFoundError as error:
+        if error.name is None or not f"{module}.".startswith(f"{error.name}."):
+            raise
+        print(f"touchgate: this file holds the gate alone; for `touchgate {name}`: pip install touchgate", file=sys.stderr)
+        return USAGE
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:
