@@ -23,8 +23,11 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-# Most patterns: nothing but names and stars between single slashes. They need no closer look.
-_PLAINLY_FINE = re.compile(r"!?([A-Za-z0-9_*-][A-Za-z0-9_.*-]*/)*[A-Za-z0-9_*-][A-Za-z0-9_.*-]*")
+# Most patterns: nothing but names, stars and plain sets between single slashes. They need no closer look.
+_DIGITS = "|".join(f"{low}-[{low}-9]" for low in range(10))
+_SET = rf"\[(?:{_DIGITS}|a-z|A-Z|[A-Za-z0-9_](?!-))+\]"
+_NAME = rf"(?:[A-Za-z0-9_*-]|{_SET})(?:[A-Za-z0-9_.*-]|{_SET})*"
+_PLAINLY_FINE = re.compile(rf"!?{_NAME}(?:/{_NAME})*")
 _LITERAL_HEAD = re.compile(r"[^*?+\[\\]*")
 # No set of characters that a pattern can spell begins with a bracket.
 NOT_SLASH = "[^/]"
@@ -177,6 +180,10 @@ def faults(text: str) -> list[str]:
     """
     if len(text) <= _LONGEST and _PLAINLY_FINE.fullmatch(text):
         return []
+    return _faults_at_a_closer_look(text)
+
+
+def _faults_at_a_closer_look(text: str) -> list[str]:
     unreadable = unreadable_because(text)
     if unreadable:
         return [unreadable]
