@@ -194,7 +194,7 @@ FILES = [
         "lanes:\n  a: {paths: [x], checks: [command: x], zzz: 1}",
         (
             "2:41: unknown key 'zzz' in lane 'a'; "
-            "a lane takes about, paths, needs, suites, device, minutes, timeout, env and checks"
+            "a lane takes about, each, paths, needs, suites, device, minutes, timeout, env and checks"
         ),
     ),
     (
@@ -275,7 +275,7 @@ FIELDS = [
     ("needs: b", "3:12: 'needs' must be a list of lanes, not text; write it in [ ]"),
     ("needs: [bb]", "3:13: lane 'a' needs 'bb', which no file declares; did you mean 'b'?"),
     ("needs: [zz]", "3:13: lane 'a' needs 'zz', which no file declares"),
-    ("needs: [a]", "3:13: lanes need each other in a circle: a -> a; take one of these needs out"),
+    ("needs: [a]", "3:13: lanes need each other in a circle: a -> a (f:3:13); take one of these needs out"),
     ("needs: [b, b]", "3:16: lane 'a' needs 'b' twice; keep one"),
     ("needs: [b, {lite: [b]}]", "3:24: lane 'a' needs 'b' twice; keep one"),
     ("needs: {full: [b]}", "3:12: 'needs' takes names of lanes and {lite: [names]}"),
@@ -354,9 +354,12 @@ def test_circles_are_named():
             read_lanes({"f": source})
         return [problem.message.rpartition(": ")[2] for problem in caught.value.problems]
 
-    assert circles(lanes(a="b", b="c", c="a")) == ["a -> b -> c -> a"]
-    assert circles(lanes(a="b", b="a", c="d", d="c, a")) == ["a -> b -> a", "c -> d -> c"]
-    assert circles(lanes(x="a", a="{lite: [b]}", b="a")) == ["a -> b -> a"]
+    assert circles(lanes(a="b", b="c", c="a")) == ["a -> b (f:2:27) -> c (f:3:27) -> a (f:4:27)"]
+    assert circles(lanes(a="b", b="a", c="d", d="c, a")) == [
+        "a -> b (f:2:27) -> a (f:3:27)",
+        "c -> d (f:4:27) -> c (f:5:27)",
+    ]
+    assert circles(lanes(x="a", a="{lite: [b]}", b="a")) == ["a -> b (f:3:35) -> a (f:4:27)"]
     many = {f"l{n}": f"l{n + 1}" for n in range(3000)} | {"l3000": ""}
     assert len(read_lanes({"f": lanes(**many)})) == 3001
     diamond = lanes(a="b, c", b="d", c="d", d="")

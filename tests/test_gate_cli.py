@@ -108,6 +108,7 @@ def test_json(project, gate):
                 "reason": "src/caf\udce9.txt (A) matches src/** at tasks/lanes.yml:4:13",
                 "path": "src/caf\udce9.txt",
                 "pattern": "src/**",
+                "each": None,
                 "where": "tasks/lanes.yml:4:13",
             }
         ],

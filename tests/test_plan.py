@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from touchgate.gate.declarations import read_lanes
 from touchgate.gate.model import SUITES, Change, Decision, TouchedPath
 from touchgate.gate.patterns import PatternList
-from touchgate.gate.plan import UnknownName, plan, runs_in
+from touchgate.gate.plan import UnknownName, in_suites_of_both, plan, runs_in
 
 LANES = """
     lanes:
@@ -260,6 +260,37 @@ def test_suites_grow():
     assert {key: runs_in(*key) for key in table} == table
 
 
+NARROWED = """
+    lanes:
+      k: {paths: [k/**], suites: [full], checks: [command: x]}
+"""
+WIDE = NARROWED.replace("[full]", "[smoke, full]")
+
+
+def test_suites_that_head_narrowed_count_once_more():
+    """The lane's own edit touches it, and the suites of the base branch's tip still hold: the break is seen."""
+    told = "(in the suite smoke by the base branch's tip alone: head keeps the lane for full)"
+    both = {"head": lanes(NARROWED), "base": lanes(WIDE)}
+    assert decided("M tasks/k.yml", **both) == [f"k run smoke: tasks/k.yml (M) declares the lane at tasks/k.yml:2:3 {told}"]
+    assert decided("M k/a", **both) == [f"k run smoke: k/a (M) matches k/** at tasks/k.yml:2:15 {told}"]
+    assert decided("M q", **both)[0].startswith("k skip smoke: the one touched path does not match")
+    assert decided("M k/a", suite="full", **both) == ["k run full: k/a (M) matches k/** at tasks/k.yml:2:15"]
+    assert decided("q", open_reason="no base", **both) == [f"k run smoke: no base {told}"]
+    assert decided(names=["k"], **both) == [f"k run smoke: named on the command line {told}"]
+
+
+def test_suites_that_head_widened_and_those_of_both_sides():
+    assert decided("M k/a", head=lanes(WIDE), base=lanes(NARROWED)) == [
+        "k run smoke: k/a (M) matches k/** at tasks/k.yml:2:15"
+    ]
+    head, base = lanes(NARROWED), lanes(WIDE)
+    assert in_suites_of_both(head, base)["k"].suites == ("smoke", "full")
+    assert in_suites_of_both(base, head) is base
+    assert in_suites_of_both(head, head) is head
+    assert in_suites_of_both(head, None) is head
+    assert in_suites_of_both(head, {}) is head
+
+
 NAMES = ["a", "b", "c", "d", "e"]
 PATTERN = st.sampled_from(["x/**", "y/**", "x/1", "**/2", "!x/1", "!y/**", "z"])
 PATHS = st.lists(st.sampled_from(["x/1", "x/2", "y/1", "y/2", "z", "q", "tasks/k.yml"]), max_size=4, unique=True)
@@ -299,7 +330,8 @@ def test_the_plan_agrees_with_a_plain_reading_of_the_rules(head, base, paths, su
     expected = {}
     for name, lane in head.items():
         effective = suite if name in whole else "smoke" if name in lite else None
-        if effective and runs_in(effective, lane.suites):
+        suites = {*lane.suites, *(base[name].suites if base and name in base else ())}
+        if effective and runs_in(effective, suites):
             expected[name] = effective
     made = plan(head, base, change(*paths), suite)
     assert {one.lane: one.suite for one in made.running} == expected

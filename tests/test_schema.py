@@ -38,6 +38,10 @@ GOOD = [
     lane(checks=[{"fuzz": "x", "runs": 3}]),
     {"x-defaults": {"anything": [1]}, **lane()},
     {"lanes": {"A.b_c-1": lane()["lanes"]["a"]}},
+    lane(each="crates/*", paths=["{path}/**"]),
+    lane(each=["crates/*", "!crates/**/old", "!crates/b"]),
+    {"lanes": {"x-{name}": lane(each="crates/*")["lanes"]["a"]}},
+    {"lanes": {"{name}": lane(each="crates/*")["lanes"]["a"]}},
 ]
 
 BAD = [
@@ -52,6 +56,16 @@ BAD = [
     {"lane": {}, **lane()},
     lane(timout=3),
     lane(about=3),
+    lane(each=3),
+    lane(each=[]),
+    lane(each={"folders": "crates/*"}),
+    lane(each="crates/**"),
+    lane(each="**"),
+    lane(each="crates/"),
+    lane(each="/crates/*"),
+    lane(each=["!crates/*"]),
+    lane(each=["crates/*", "./x"]),
+    {"lanes": {"x-{nmae}": lane(each="crates/*")["lanes"]["a"]}},
     lane(about=["x"]),
     lane(paths=[]),
     lane(paths="x"),
@@ -102,7 +116,7 @@ BAD = [
 def accepted(sample: object) -> bool:
     """By the reader, from the sample as JSON: JSON is YAML."""
     try:
-        read_lanes({"f.yml": json.dumps(sample).encode()})
+        read_lanes({"f.yml": json.dumps(sample).encode()}, folders=lambda _: ["a", "crates"])
     except DeclarationError:
         return False
     return True

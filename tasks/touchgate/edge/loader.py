@@ -80,12 +80,17 @@ class TouchgateLoader(DodoTaskLoader):  # type: ignore[misc]  # doit has no type
         return {**kept, **super().load_doit_config()} if self.namespace else kept
 
     def lane_names(self) -> set[str]:
-        """The lanes of head; asked for only when a task of dodo.py names one that is not planned."""
+        """The lanes of head, and the names that stand for several.
+
+        Asked for only when a task of dodo.py names one that is not planned.
+        """
         if self.session is not None:
-            return set(self.session.declared.head)
-        if self.repository is None:
+            lanes = self.session.declared.head
+        elif self.repository is None:
             return set()
-        return set(declare(self.repository, os.environ, base=None, head=None, reserved=self.cmd_names).head)
+        else:
+            lanes = declare(self.repository, os.environ, base=None, head=None, reserved=self.cmd_names).head
+        return {*lanes, *(lane.each.group for lane in lanes.values() if lane.each)}
 
     def load_tasks(self, cmd: Command, pos_args: list[str]) -> list[Task]:
         """The repository's own tasks, and the lanes: planned for `run`, all of them for any other command."""

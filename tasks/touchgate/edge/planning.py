@@ -19,8 +19,8 @@ from touchgate.gate.declared import Declared, read_both
 from touchgate.gate.git import Repository, find_root
 from touchgate.gate.located import DeclarationError, Problem
 from touchgate.gate.model import Change, Decision, Lane, Plan
+from touchgate.gate.plan import in_suites_of_both, runs_in
 from touchgate.gate.plan import plan as decide
-from touchgate.gate.plan import runs_in
 
 if TYPE_CHECKING:
     from touchgate.edge.devices import DeviceChoice
@@ -80,12 +80,28 @@ def declare(
 
 
 def selected_lanes(lanes: Mapping[str, Lane], names: Iterable[str]) -> tuple[str, ...]:
-    """The lanes that names on the command line ask for: a lane, one of its checks, or a wildcard over either."""
+    """The lanes that names on the command line ask for: a lane or a group, one of their checks, or a wildcard over these."""
     selected: list[str] = []
     for name in names:
         pattern = name.partition(":")[0]
-        selected += [lane for lane in lanes if _matches(pattern, lane) and lane not in selected]
+        selected += [lane.name for lane in lanes.values() if _is_meant(lane, pattern) and lane.name not in selected]
     return tuple(selected)
+
+
+def _called(lane: Lane) -> tuple[str, ...]:
+    """The names that a lane answers to: its own, and that of the declaration which made one for every folder."""
+    return (lane.name, lane.each.group) if lane.each else (lane.name,)
+
+
+def _is_meant(lane: Lane, pattern: str) -> bool:
+    return any(_matches(pattern, name) for name in _called(lane))
+
+
+def checks_meant(lane: Lane, specs: Iterable[CheckSpec], name: str) -> list[CheckSpec]:
+    """The lane's checks that one name asks for: all of them for the lane's, or the group's, else those that it spells."""
+    if _is_meant(lane, name):
+        return list(specs)
+    return [spec for spec in specs if any(_matches(name, called + spec.name[len(lane.name) :]) for called in _called(lane))]
 
 
 def expand_all(lanes: Mapping[str, Lane], root: Path) -> dict[str, tuple[CheckSpec, ...]]:
@@ -124,11 +140,9 @@ def _expand(lane: Lane, root: Path, problems: list[Problem]) -> tuple[CheckSpec,
 
 def wanted(lane: Lane, specs: Sequence[CheckSpec], suite: str, names: Sequence[str]) -> tuple[CheckSpec, ...]:
     """The lane's checks that this run is about: those of the suite, or those named, in declaration order."""
-    named = [name for name in names if name.partition(":")[2] and _matches(name.partition(":")[0], lane.name)]
-    whole = not names or any(_matches(name, lane.name) for name in names)
-    return tuple(
-        spec for spec in specs if (whole and runs_in(suite, spec.suites)) or any(_matches(name, spec.name) for name in named)
-    )
+    whole = not names or any(_is_meant(lane, name) for name in names)
+    named = {spec.name for name in names if not _is_meant(lane, name) for spec in checks_meant(lane, specs, name)}
+    return tuple(spec for spec in specs if (whole and runs_in(suite, spec.suites)) or spec.name in named)
 
 
 def _matches(pattern: str, name: str) -> bool:
@@ -167,20 +181,21 @@ def plan_lanes(declared: Declared, options: RunOptions) -> Plan:
     reason = "a task of dodo.py needs it"
     needed = [
         replace(one, decision=Decision.RUN, reason=reason, path=None, pattern=None)
-        if one.lane in options.also and one.decision is Decision.SKIP
+        if one.decision is Decision.SKIP and _also(declared.head.get(one.lane), one.lane, options.also)
         else one
         for one in plan.lanes
     ]
     return replace(plan, lanes=tuple(needed))
 
 
+def _also(lane: Lane | None, name: str, also: frozenset[str]) -> bool:
+    return bool(also.intersection((name,) if lane is None else _called(lane)))
+
+
 def running_lanes(declared: Declared, plan: Plan) -> list[tuple[Lane, str]]:
     """The lanes that run, with the suite to run of each."""
-    return [
-        (declared.head[lane.lane], lane.suite)
-        for lane in plan.lanes
-        if lane.decision is Decision.RUN and lane.lane in declared.head
-    ]
+    lanes = in_suites_of_both(declared.head, declared.base)
+    return [(lanes[one.lane], one.suite) for one in plan.lanes if one.decision is Decision.RUN and one.lane in lanes]
 
 
 def plan_checks(
@@ -190,7 +205,7 @@ def plan_checks(
 
     The declarations of every lane are looked at, running or not: a mistake in one is not hidden by naming another.
     """
-    specs = expand_all(declared.head, keyring.root)
+    specs = expand_all(in_suites_of_both(declared.head, declared.base), keyring.root)
     placed = [
         PlannedCheck(_configured(spec, options), *place_of(spec, keyring.choice))
         for lane, suite in running_lanes(declared, plan)

@@ -104,9 +104,10 @@ def _own_folder(folder: Path) -> Path:
 
 
 def _refuse_clashes(declared: Declared, own: set[str]) -> None:
-    for name in declared.head:
-        if name in own:
-            raise UsageFault(f"{declared.head[name].at}: the lane '{name}' has the name of a task in dodo.py; rename one")
+    for lane in declared.head.values():
+        for name in (lane.name, lane.each.group) if lane.each else (lane.name,):
+            if name in own:
+                raise UsageFault(f"{lane.at}: the lane '{name}' has the name of a task in dodo.py; rename one")
 
 
 def tell(session: Session, name: str) -> None:

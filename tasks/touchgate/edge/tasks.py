@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from doit.exceptions import TaskError, TaskFailed
 from doit.task import Task
 
-from touchgate.edge.planning import expand_all
+from touchgate.edge.planning import checks_meant, expand_all
 from touchgate.edge.reporter import META
 from touchgate.outcome import Verdict
 
@@ -44,7 +44,7 @@ def listed(lanes: Mapping[str, Lane], root: Path) -> list[Task]:
         specs = expanded[lane.name]
         tasks.append(_group(lane, [spec.name for spec in specs]))
         tasks += [_subtask(spec, [_not_planned], [], None) for spec in specs]
-    return tasks
+    return tasks + _groups(lanes.values())
 
 
 def _not_planned() -> TaskError:
@@ -53,14 +53,45 @@ def _not_planned() -> TaskError:
 
 def planned(session: Session) -> list[Task]:
     """The lanes that run with their checks. What has a stored result is up to date."""
-    tasks = []
+    tasks: list[Task] = []
+    lanes: list[Lane] = []
     for decision in session.plan.running:
         lane = session.declared.head.get(decision.lane)
         if lane is None:
             continue
+        lanes.append(lane)
         checks = [check for check in session.checks if check.spec.lane == lane.name]
         tasks.append(_group(lane, [check.spec.name for check in checks]))
         tasks += [_subtask(check.spec, [(_run, [session, check])], [_known(session, check)], check) for check in checks]
+    return tasks + _groups(lanes) + _named_in_groups(session, lanes)
+
+
+def _groups(lanes: Iterable[Lane]) -> list[Task]:
+    """A task for the name of every declaration that made a lane for each of several folders: all of these lanes."""
+    members: dict[str, list[str]] = {}
+    for lane in lanes:
+        if lane.each:
+            members.setdefault(lane.each.group, []).append(lane.name)
+    return [
+        Task(group, None, task_dep=names, doc="one lane for every folder", meta={META: None})
+        for group, names in members.items()
+    ]
+
+
+def _named_in_groups(session: Session, lanes: Iterable[Lane]) -> list[Task]:
+    """A task for every name on the command line that spells a check of a group: that check in each of its lanes."""
+    names = [name for name in session.options.names if ":" in name and "*" not in name]
+    tasks = []
+    for name in dict.fromkeys(names):
+        of_group = [lane for lane in lanes if lane.each and lane.each.group == name.partition(":")[0]]
+        specs = [check.spec for check in session.checks]
+        meant = [
+            spec.name
+            for lane in of_group
+            for spec in checks_meant(lane, [spec for spec in specs if spec.lane == lane.name], name)
+        ]
+        if meant:
+            tasks.append(Task(name, None, task_dep=meant, meta={META: None}))
     return tasks
 
 

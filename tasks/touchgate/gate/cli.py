@@ -60,6 +60,8 @@ class Answer:
     lanes: tuple[str, ...] | None
     notes: tuple[str, ...] = ()
     declared: Mapping[str, Lane] | None = None
+    each: Mapping[str, dict[str, str]] | None = None
+    """For a matrix: of the lanes that were made for a folder, which."""
 
 
 def main(argv: Sequence[str] | None = None, environ: Mapping[str, str] = os.environ) -> int:
@@ -121,15 +123,29 @@ def decide(repo: Repository, judged: Judged, asked: Asked, start: Path, environ:
     if not head and not base:
         raise UsageFault(f"no lane is declared: there is no {sources.FOLDER}/*.yml")
     made = plan(head, base, judged.change, asked.suite, due=judged.due, gained=found.gained)
-    unknown = [name for name in asked.lanes if name not in made.by_name]
+    every = {**(base or {}), **head}
+    groups = {lane.each.group for lane in every.values() if lane.each}
+    unknown = [name for name in asked.lanes if name not in made.by_name and name not in groups]
     if unknown:
-        raise UsageFault("\n".join(_unknown_lane(name, made.by_name) for name in unknown))
-    decisions = tuple(lane for lane in made.lanes if not asked.lanes or lane.lane in asked.lanes)
+        raise UsageFault("\n".join(_unknown_lane(name, [*made.by_name, *groups]) for name in unknown))
+    decisions = tuple(lane for lane in made.lanes if not asked.lanes or _is_asked_for(every[lane.lane], asked.lanes))
     running = tuple(lane.lane for lane in decisions if lane.decision is Decision.RUN)
-    return Answer(bool(running), judged, asked.suite, decisions, running, declared=head)
+    return Answer(bool(running), judged, asked.suite, decisions, running, declared=head, each=_folders(every))
 
 
-def _unknown_lane(name: str, known: Mapping[str, LaneDecision]) -> str:
+def _is_asked_for(lane: Lane, names: Sequence[str]) -> bool:
+    return lane.name in names or (lane.each is not None and lane.each.group in names)
+
+
+def _folders(lanes: Mapping[str, Lane]) -> dict[str, dict[str, str]]:
+    return {
+        name: {"group": lane.each.group, "name": lane.each.name, "path": lane.each.path}
+        for name, lane in lanes.items()
+        if lane.each
+    }
+
+
+def _unknown_lane(name: str, known: Sequence[str]) -> str:
     hint = did_you_mean(name, known)
     return f"no lane '{name}'" + (f"; {hint}" if hint else "")
 
@@ -273,6 +289,7 @@ def as_data(answer: Answer) -> dict[str, Any]:
                 "path": lane.path,
                 "pattern": lane.pattern.text if lane.pattern else None,
                 "where": str(lane.pattern.at) if lane.pattern else None,
+                "each": (answer.each or {}).get(lane.lane),
             }
             for lane in answer.decisions
         ],

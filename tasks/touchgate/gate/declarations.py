@@ -13,25 +13,27 @@
         checks:
           - kernel: kernels/gemv/gemv.py
 
-`paths` and `checks` must be there. Top-level keys that begin with `x-` are left alone: a place for anchors.
+`paths` and `checks` must be there. With `each` beside them the lane stands for one lane a folder (`touchgate.gate.each`).
+Top-level keys that begin with `x-` are left alone: a place for anchors.
 """
 
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
 from touchgate.gate import located, workflow
 from touchgate.gate.check_declarations import LONGEST_MINUTES, NAME, NAME_CURE, CheckReader
 from touchgate.gate.located import DeclarationError, Mapping_, Node, Problem, Scalar, Sequence, did_you_mean, words
-from touchgate.gate.model import SUITES, At, DeviceWish, Lane, Need, PathPattern
+from touchgate.gate.model import SUITES, At, DeviceWish, Each, Lane, Need, PathPattern
 from touchgate.gate.patterns import list_faults
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping
+    from collections.abc import Callable, Collection, Iterable, Mapping
 
-LANE_KEYS = ("about", "paths", "needs", "suites", "device", "minutes", "timeout", "env", "checks")
+LANE_KEYS = ("about", "each", "paths", "needs", "suites", "device", "minutes", "timeout", "env", "checks")
 DEFAULT_MINUTES = 30.0
 MOST_DEVICES = 1024
 VARIABLE = r"[A-Za-z_][A-Za-z0-9_]*"
@@ -42,15 +44,17 @@ def read_lanes(
     kinds: Mapping[str, Collection[str]] | None = None,
     *,
     read_file: Callable[[str], bytes | None] | None = None,
+    folders: Callable[[str], Iterable[str]] | None = None,
     reserved: Collection[str] = (),
 ) -> dict[str, Lane]:
     """All lanes, by name, ordered by file and by their place in it. Raises DeclarationError with every mistake.
 
     sources: file, relative to the root -> content. kinds: kind of check -> the further keys that it takes; None: any
     kind with any keys. read_file: the content of another file of the same tree (a workflow), None where there is none.
+    folders: the names of the folders directly in a folder of that tree ("" is the root), none where it is not there.
     reserved: names that a lane can't have.
     """
-    reader = _Reader(kinds, read_file or (lambda _: None), frozenset(reserved))
+    reader = _Reader(kinds, read_file or (lambda _: None), folders or (lambda _: ()), frozenset(reserved))
     for file in sorted(sources):
         reader.file(file, sources[file])
     reader.needs()
@@ -64,9 +68,11 @@ class _Reader:
         self,
         kinds: Mapping[str, Collection[str]] | None,
         read_file: Callable[[str], bytes | None],
+        folders: Callable[[str], Iterable[str]],
         reserved: frozenset[str],
     ) -> None:
         self.read_file = read_file
+        self.folders = folders
         self.reserved = reserved
         self.problems: list[Problem] = []
         self.checks = CheckReader(kinds, self.problems)
@@ -74,6 +80,8 @@ class _Reader:
         self.names: dict[str, At] = {}
         """Every name that is declared, also those of lanes with mistakes: their needs are known."""
         self.wanted: dict[str, tuple[Need, ...]] = {}
+        self.groups: dict[str, list[str]] = {}
+        """The lanes that one with `each` stands for, by its name as declared."""
         self.workflows: dict[str, bytes] = {}
 
     def problem(self, at: At, message: str, hint: str | None = None) -> None:
@@ -106,15 +114,19 @@ class _Reader:
             self.problem(key.at, "'lanes' must be a mapping from names to lanes", "write a lane below it")
             return
         for name, node in lanes.entries.items():
-            self.lane(lanes.keys[name], node)
+            if isinstance(node, Mapping_) and "each" in node.entries:
+                self.group(lanes.keys[name], node)
+            else:
+                self.lane(lanes.keys[name], node, self.lane_name(lanes.keys[name]))
 
-    def lane_name(self, key: Scalar) -> bool:
+    def lane_name(self, key: Scalar, *, may_hold_fields: bool = False) -> bool:
         """Whether the lane is the first of a name that can be spelt; mistakes in the name are noted."""
         name = located.text(key, "a lane's name", self.problems)
         if name is None:
             return False
-        if not re.fullmatch(NAME, name):
-            self.problem(key.at, f"'{name}' can't name a lane", NAME_CURE)
+        if not re.fullmatch(NAME, name) and not may_hold_fields:
+            cure = "'{name}' in it takes an 'each' below" if "{name}" in name else NAME_CURE
+            self.problem(key.at, f"'{name}' can't name a lane", cure)
         elif name in self.reserved:
             self.problem(key.at, f"'{name}' can't name a lane: it is a command of doit", "take another name")
         if name in self.names:
@@ -123,9 +135,59 @@ class _Reader:
         self.names[name] = key.at
         return True
 
-    def lane(self, key: Scalar, node: Node) -> None:
+    def group(self, key: Scalar, node: Mapping_) -> None:
+        """The lanes that one with `each` stands for. A mistake in its fields is told once, not for every folder."""
+        from touchgate.gate import each  # noqa: PLC0415  most lane files do without
+
+        before = len(self.problems)
+        is_first = self.lane_name(key, may_hold_fields=each.has_field(key.text))
+        each.text_faults(key.text, key.at, self.problems)
+        written = node.entries["each"]
+        fields = Mapping_(
+            node.at,
+            {name: place for name, place in node.keys.items() if name != "each"},
+            {name: value for name, value in node.entries.items() if name != "each"},
+        )
+        each.field_faults(fields, self.problems)
+        found = each.folders_of(written, self.folders, self.problems)
+        if is_first:
+            self.groups[key.text] = []
+        if len(self.problems) > before:
+            return
+        template = key.text if each.has_field(key.text) else f"{key.text}-{{name}}"
+        made: dict[str, Each] = {}
+        for path in found:
+            values = {"name": path.rpartition("/")[2], "path": path}
+            name = each.fill_text(template, values)
+            one = Each(key.text, values["name"], path, written.at)
+            if self.folder_lane(name, one, made.get(name)):
+                made[name] = one
+        self.groups[key.text] += made
+        for name, one in made.items():
+            if len(self.problems) > before:
+                break
+            filled = each.fill(fields, {"name": one.name, "path": one.path})
+            self.lane(Scalar(key.at, name, plain=False), filled, is_first=True, each=one)
+
+    def folder_lane(self, name: str, one: Each, other: Each | None) -> bool:
+        """Whether a folder's lane can have its name."""
+        what = f"'each': the folder '{one.path}' gives lane '{name}', which"
+        cure = 'rename the folder, or leave it out with "!..." in a list'
+        if not re.fullmatch(NAME, name):
+            self.problem(one.at, f"{what} is no name of a lane", f"{NAME_CURE}; {cure}")
+        elif name in self.reserved:
+            self.problem(one.at, f"{what} is a command of doit", cure)
+        elif other is not None:
+            self.problem(one.at, f"{what} the folder '{other.path}' gives too", cure)
+        elif name in self.names:
+            self.problem(one.at, f"{what} is declared at {self.names[name]}", "take another name for one of them")
+        else:
+            self.names[name] = one.at
+            return True
+        return False
+
+    def lane(self, key: Scalar, node: Node, is_first: bool, each: Each | None = None) -> None:
         name = key.text
-        is_first = self.lane_name(key)
         if not isinstance(node, Mapping_) or not node.entries:
             empty = isinstance(node, Mapping_) or located.is_empty(node)
             found = "empty" if empty else located.kind_of(node)
@@ -164,6 +226,7 @@ class _Reader:
             env=tuple(text for text, _ in self.texts(get("env"), "'env'", VARIABLE, "the name of a variable")),
             checks=() if checks is None else self.checks.read(node.keys["checks"], name, checks),
             at=key.at,
+            each=each,
         )
         if is_first:
             # With any mistake anywhere no lane is handed out.
@@ -310,16 +373,39 @@ class _Reader:
         return tuple(found)
 
     def needs(self) -> None:
-        """Report needs that no file declares, and lanes that need each other in a circle."""
+        """Report needs that no file declares, and lanes that need each other in a circle; a group is all of its lanes."""
+        told: set[At] = set()
         for lane, wanted in self.wanted.items():
             for need in wanted:
-                if need.lane not in self.names:
+                if need.lane not in self.names and need.at not in told:
+                    told.add(need.at)
                     hint = did_you_mean(need.lane, [name for name in self.names if name != lane])
                     self.problem(need.at, f"lane '{lane}' needs '{need.lane}', which no file declares", hint)
+        if self.groups:
+            self.wanted = {lane: self.each_of(wanted) for lane, wanted in self.wanted.items()}
+            self.lanes = {
+                name: lane if lane.needs == self.wanted[name] else replace(lane, needs=self.wanted[name])
+                for name, lane in self.lanes.items()
+            }
         for circle in _circles({lane: [need.lane for need in wanted] for lane, wanted in self.wanted.items()}):
-            closing = next(need for need in self.wanted[circle[-1]] if need.lane == circle[0])
-            way = " -> ".join([*circle, circle[0]])
-            self.problem(closing.at, f"lanes need each other in a circle: {way}", "take one of these needs out")
+            along = [self.need_of(lane, needed) for lane, needed in zip(circle, [*circle[1:], circle[0]], strict=True)]
+            if along[-1].at in told:
+                continue
+            told.add(along[-1].at)
+            way = " -> ".join([circle[0], *(f"{need.lane} ({need.at})" for need in along)])
+            self.problem(along[-1].at, f"lanes need each other in a circle: {way}", "take one of these needs out")
+
+    def need_of(self, lane: str, needed: str) -> Need:
+        return next(need for need in self.wanted[lane] if need.lane == needed)
+
+    def each_of(self, wanted: tuple[Need, ...]) -> tuple[Need, ...]:
+        """The needs, with those of a group as needs of its lanes. Where one is needed twice, more than lite counts."""
+        found: dict[str, Need] = {}
+        for need in wanted:
+            for name in self.groups.get(need.lane, (need.lane,)):
+                if name not in found or (found[name].suite and not need.suite):
+                    found[name] = need if name == need.lane else Need(name, need.suite, need.at)
+        return tuple(found.values())
 
 
 def _circles(edges: Mapping[str, list[str]]) -> list[list[str]]:

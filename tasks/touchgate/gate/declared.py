@@ -12,7 +12,7 @@ from touchgate.gate.located import DeclarationError
 from touchgate.gate.plan import touched_but_gone
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Callable, Collection, Mapping
 
     from touchgate.gate.change import Judged
     from touchgate.gate.git import Repository
@@ -52,13 +52,16 @@ def read_both(
         # It may be the base's alone that are missing.
         found = sources.read(repo, replace(judged, base_tip=None))
         judged = opened(judged, str(fault))
-    head = read_lanes(found.head, kinds, read_file=sources.head_reader(repo, judged), reserved=reserved)
+    folders = _Remembered(sources.head_folders(repo, judged))
+    read_file = sources.head_reader(repo, judged)
+    head = read_lanes(found.head, kinds, read_file=read_file, folders=folders, reserved=reserved)
     if found.base is None:
         return Declared(judged, head, None)
-    if found.base == found.head and _declared_within(head, found.head):
-        return Declared(judged, head, head)
     try:
-        base = read_lanes(found.base, read_file=sources.base_reader(repo, judged))
+        base_folders = _Remembered(sources.base_folders(repo, judged))
+        if found.base == found.head and _declared_within(head, found.head) and folders.agree_with(base_folders):
+            return Declared(judged, head, head)
+        base = read_lanes(found.base, read_file=sources.base_reader(repo, judged), folders=base_folders)
     except (DeclarationError, GitFault) as error:
         first = str(error).partition("\n")[0]
         return Declared(opened(judged, f"the lane files of the base branch's tip can't be read: {first}"), head, None)
@@ -75,11 +78,32 @@ def _gained(repo: Repository, judged: Judged, head: Mapping[str, Lane], base: Ma
     if not touched or merge_base is None or merge_base == judged.base_tip:
         return frozenset()
     try:
-        before = read_lanes(sources.at_commit(repo, merge_base), read_file=sources.commit_reader(repo, merge_base))
+        before = read_lanes(
+            sources.at_commit(repo, merge_base),
+            read_file=sources.commit_reader(repo, merge_base),
+            folders=sources.commit_folders(repo, merge_base),
+        )
     except (DeclarationError, GitFault):
         # What it declared can't be told, so nothing shows that head removed a lane.
         return touched
     return touched.difference(before)
+
+
+class _Remembered:
+    """Lists folders, each once, and knows which were asked for."""
+
+    def __init__(self, folders: Callable[[str], tuple[str, ...]]) -> None:
+        self._folders = folders
+        self._seen: dict[str, tuple[str, ...]] = {}
+
+    def __call__(self, path: str) -> tuple[str, ...]:
+        if path not in self._seen:
+            self._seen[path] = self._folders(path)
+        return self._seen[path]
+
+    def agree_with(self, other: _Remembered) -> bool:
+        """Whether every folder that was asked for here holds the same folders there."""
+        return all(other(path) == names for path, names in self._seen.items())
 
 
 def _declared_within(lanes: Mapping[str, Lane], files: Mapping[str, bytes]) -> bool:

@@ -68,8 +68,21 @@ class CheckDeclaration:
 
 
 @dataclass(frozen=True)
+class Each:
+    """The folder that a lane was made for: its own name and its path. group: the lane's name as it was declared."""
+
+    group: str
+    name: str
+    path: str
+    at: At
+
+
+@dataclass(frozen=True)
 class Lane:
-    """A named group of checks and the paths that gate it. `timeout` and `minutes` are minutes."""
+    """A named group of checks and the paths that gate it. `timeout` and `minutes` are minutes.
+
+    each: the folder it was made for, where it is one of many that were declared at once.
+    """
 
     name: str
     about: str
@@ -82,6 +95,7 @@ class Lane:
     env: tuple[str, ...]
     checks: tuple[CheckDeclaration, ...]
     at: At
+    each: Each | None = None
 
 
 @dataclass(frozen=True, order=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from touchgate.gate.located import did_you_mean
@@ -46,6 +46,19 @@ class _Seen:
         return f"{path} ({self.statuses[path]})"
 
 
+def in_suites_of_both(head: Mapping[str, Lane], base: Mapping[str, Lane] | None) -> Mapping[str, Lane]:
+    """Head's lanes, each also in the suites where the base branch's tip has it.
+
+    A change that narrows a lane's suites is judged once more with the wider ones, as one that takes a pattern away is.
+    """
+    wider = {
+        name: tuple(suite for suite in SUITES if suite in lane.suites or suite in base[name].suites)
+        for name, lane in head.items()
+        if base and head is not base and name in base and not set(base[name].suites) <= set(lane.suites)
+    }
+    return {name: replace(lane, suites=wider.get(name, lane.suites)) for name, lane in head.items()} if wider else head
+
+
 def plan(
     head: Mapping[str, Lane],
     base: Mapping[str, Lane] | None,
@@ -66,10 +79,36 @@ def plan(
     A lane is touched by a path that its patterns at head or at the base branch's tip let through, by a change of the
     file that declares it, and by a touch of a lane that it needs. A lane that head removed is skipped; one of `gained`
     that is touched runs, though that takes merging the base branch first: skipping it would hide that nothing was run.
+    A lane belongs to the suites that head or the base branch's tip gives it.
     """
     if suite not in SUITES:
         raise UnknownName(f"no suite '{suite}'; suites are {', '.join(SUITES)}")
     base = base or {}
+    declared, head = head, in_suites_of_both(head, base)
+    made = _plan(head, base, change, suite, names, everything, due, gained)
+    if head is declared:
+        return made
+    return replace(made, lanes=tuple(_told_of_suites(one, declared.get(one.lane)) for one in made.lanes))
+
+
+def _told_of_suites(one: LaneDecision, lane: Lane | None) -> LaneDecision:
+    """The decision, with a word where the suite that runs is one of the base branch's tip alone."""
+    if lane is None or one.decision is Decision.SKIP or runs_in(one.suite, lane.suites):
+        return one
+    only = f"in the suite {one.suite} by the base branch's tip alone: head keeps the lane for {', '.join(lane.suites)}"
+    return replace(one, reason=f"{one.reason} ({only})")
+
+
+def _plan(
+    head: Mapping[str, Lane],
+    base: Mapping[str, Lane],
+    change: Change,
+    suite: str,
+    names: Sequence[str],
+    everything: bool,
+    due: str | None,
+    gained: Collection[str],
+) -> Plan:
     if names:
         return Plan(change, suite, _named(head, base, suite, names))
     all_because = "asked for with --all" if everything else change.open_reason or due

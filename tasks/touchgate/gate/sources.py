@@ -82,6 +82,34 @@ def commit_reader(repo: Repository, commit: str) -> Callable[[str], bytes | None
     return lambda path: _accepted(path, _in_commit(repo, commit, path))
 
 
+def head_folders(repo: Repository, judged: Judged) -> Callable[[str], tuple[str, ...]]:
+    """The names of the folders directly in a folder of head ("" is the root), sorted; none where there is no such folder.
+
+    A folder is one that holds a file which git tracks, or would: what only ignored files keep alive is none, and neither
+    is a submodule or a symbolic link.
+    """
+    if _is_worktree(judged):
+        from touchgate.gate.folders import WorktreeFolders  # noqa: PLC0415  only lanes with `each` ask
+
+        return WorktreeFolders(repo, judged.change)
+    return commit_folders(repo, str(judged.change.head))
+
+
+def base_folders(repo: Repository, judged: Judged) -> Callable[[str], tuple[str, ...]]:
+    """The same for the base branch's tip."""
+    return commit_folders(repo, judged.base_tip) if judged.base_tip else lambda _: ()
+
+
+def commit_folders(repo: Repository, commit: str) -> Callable[[str], tuple[str, ...]]:
+    """The same for a commit."""
+
+    def folders(path: str) -> tuple[str, ...]:
+        entries = repo.folder(commit, path) or {}
+        return tuple(sorted(name for name, entry in entries.items() if _is_folder(entry.mode)))
+
+    return folders
+
+
 def _accepted(path: str, content: bytes | _Refused | None) -> bytes | None:
     if isinstance(content, _Refused):
         raise DeclarationError([_problem(path, content)])

@@ -11,7 +11,7 @@ from touchgate.edge.options import AS_JSON, JUDGE, SUITE, RunOptions
 from touchgate.edge.planning import UsageFault, expand_all, plan_lanes
 from touchgate.gate.declared import Declared
 from touchgate.gate.located import did_you_mean
-from touchgate.gate.model import Decision, Lane, LaneDecision
+from touchgate.gate.model import Decision, Lane, LaneDecision, Plan
 from touchgate.reports.style import printable
 from touchgate.reports.words import plural
 
@@ -64,7 +64,12 @@ schema: print the JSON Schema of lane files, for editors."""
             return _check(repo, declared)
         plan = plan_lanes(declared, RunOptions(suite=options["suite"]))
         if action == "why":
-            return _why(declared, plan.by_name, rest[0])
+            one = _named(declared, plan, rest[0])
+            if options["as_json"]:
+                print_json(as_json(declared, (one,)))
+            else:
+                print("\n".join(in_full(declared, one)))
+            return 0
         if options["as_json"]:
             print_json(as_json(declared, plan.lanes))
         else:
@@ -80,6 +85,10 @@ def as_json(declared: Declared, decisions: tuple[LaneDecision, ...]) -> dict[str
         "base": change.base,
         "head": change.head,
         "merge_base": change.merge_base,
+        "base_from": change.base_from,
+        "head_from": change.head_from,
+        "proof": change.proof,
+        "looked_at": len(change.paths),
         "open_reason": change.open_reason,
         "due": declared.judged.due,
         "lanes": [
@@ -91,6 +100,7 @@ def as_json(declared: Declared, decisions: tuple[LaneDecision, ...]) -> dict[str
                 "path": one.path,
                 "pattern": one.pattern.text if one.pattern else None,
                 "where": str(one.pattern.at) if one.pattern else None,
+                **_declared_as(_lane(declared, one.lane)),
             }
             for one in decisions
         ],
@@ -111,25 +121,50 @@ def _show(declared: Declared, decisions: tuple[LaneDecision, ...]) -> None:
         print("no lanes are declared; `doit lanes init` writes a first one")
 
 
-def _why(declared: Declared, decisions: Any, name: str) -> int:
-    if name not in decisions:
-        hint = did_you_mean(name, decisions)
-        raise UsageFault(f"no lane '{name}'" + (f"; {hint}" if hint else ""))
-    one: LaneDecision = decisions[name]
+def _lane(declared: Declared, name: str) -> Lane:
+    lanes = declared.head if name in declared.head else declared.base or {}
+    return lanes[name]
+
+
+def _declared_as(lane: Lane) -> dict[str, Any]:
+    each = {"group": lane.each.group, "name": lane.each.name, "path": lane.each.path} if lane.each else None
+    return {"declared": str(lane.at), "each": each}
+
+
+def _named(declared: Declared, plan: Plan, name: str) -> LaneDecision:
+    """The decision about the lane that a person names. Raises UsageFault."""
+    found = plan.by_name.get(name)
+    if found is not None:
+        return found
+    several = [one.lane for one in plan.lanes if (each := _lane(declared, one.lane).each) and each.group == name]
+    if several:
+        raise UsageFault(f"'{name}' stands for several lanes: {', '.join(several)}; name one")
+    hint = did_you_mean(name, plan.by_name)
+    raise UsageFault(f"no lane '{name}'" + (f"; {hint}" if hint else ""))
+
+
+def in_full(declared: Declared, one: LaneDecision) -> list[str]:
+    """One decision with all that it stands on, line by line."""
     change = declared.judged.change
-    lane: Lane | None = declared.head.get(name)
-    print(f"{name}: {'RUN' if one.decision is Decision.RUN else 'SKIP'}")
-    print(f"  reason      {printable(one.reason)}")
+    lane = _lane(declared, one.lane)
+    runs = one.decision is Decision.RUN
+    lines = [f"{one.lane}: {'RUN' if runs else 'SKIP'}", f"  reason      {printable(one.reason)}"]
     if one.path is not None:
-        print(f"  path        {printable(one.path)}")
+        lines.append(f"  {'path   ' if runs else 'nearest'}     {printable(one.path)}")
     if one.pattern is not None:
-        print(f"  pattern     {one.pattern.text}  ({one.pattern.at})")
-    if lane is not None:
-        print(f"  declared    {lane.at}")
-    print(f"  looked at   {len(change.paths)} paths")
-    print(f"  base        {change.base or 'unknown'}  ({change.base_from})")
-    print(f"  merge base  {change.merge_base or 'unknown'}  ({change.proof})")
-    return 0
+        lines.append(f"  {'pattern' if runs or one.path else 'nearest'}     {one.pattern.text}  ({one.pattern.at})")
+    of_folder = f", for the folder {lane.each.path}" if lane.each else ""
+    count = len(change.paths)
+    uncommitted = " with what is uncommitted" if change.head_is_worktree and change.head else ""
+    return [
+        *lines,
+        f"  suite       {one.suite}",
+        f"  declared    {lane.at}{of_folder}",
+        f"  looked at   {'no path: it can not be told which differ' if change.open_reason else plural(count, 'path')}",
+        f"  base        {change.base or 'unknown'}  ({change.base_from})",
+        f"  head        {change.head or 'unknown'}{uncommitted}  ({change.head_from})",
+        f"  merge base  {change.merge_base or 'unknown'}  ({change.proof})",
+    ]
 
 
 def _check(repo: Repository, declared: Declared) -> int:

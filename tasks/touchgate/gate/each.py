@@ -1,0 +1,167 @@
+"""`each: crates/*`: one declared lane that stands for a lane for every folder that matches.
+
+The folders' patterns are GitHub's dialect with a level written out for each folder: only the folders that a pattern
+reaches are listed, never the whole tree. `{name}` and `{path}` in the lane's fields become the folder's own name and its
+path from the root.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from touchgate.gate import located
+from touchgate.gate.located import Mapping_, Node, Problem, Scalar, Sequence, did_you_mean
+from touchgate.gate.patterns import PatternList, list_faults
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from touchgate.gate.model import At
+
+FIELDS = ("name", "path")
+MOST_FOLDERS = 10_000
+"""More than this is a mistake in the pattern rather than a list of lanes."""
+
+# `${x}` is the shell's.
+_FIELD = re.compile(r"(?<!\$)\{([A-Za-z_][A-Za-z0-9_]*)\}")
+_SPECIAL = re.compile(r"[*?+\[\\]")
+_PLAIN_PATH = re.compile(r"[A-Za-z0-9._@][A-Za-z0-9._@-]*(/[A-Za-z0-9._@][A-Za-z0-9._@-]*)*")
+"""What means itself to a shell and to a pattern, whoever names the folders."""
+
+
+def folders_of(node: Node, folders: Callable[[str], Iterable[str]], problems: list[Problem]) -> list[str]:
+    """The folders that an `each` stands for, sorted; none, and a problem, where it is mistaken.
+
+    folders: the names of the folders directly in one ("" is the root); none where there is no such folder.
+    """
+    patterns = _patterns(node, problems)
+    if not patterns:
+        return []
+    listed = PatternList(patterns)
+    found: set[str] = set()
+    for pattern in patterns:
+        if pattern.startswith("!"):
+            continue
+        for path in _reached(pattern, folders):
+            found.add(path)
+            if len(found) > MOST_FOLDERS:
+                problems.append(
+                    Problem(node.at, f"'each' matches more than {MOST_FOLDERS} folders", "write a narrower pattern")
+                )
+                return []
+    kept = sorted(path for path in found if listed.decides(path) is not None)
+    if not kept:
+        message = "'each' matches no folder, so nothing would ever run"
+        problems.append(Problem(node.at, message, "name a folder that holds a file git knows, or take the lane out"))
+    for path in kept:
+        if not _PLAIN_PATH.fullmatch(path):
+            message = f"'each' matches the folder '{shown(path)}', which can't stand in a lane's fields"
+            problems.append(
+                Problem(node.at, message, 'take letters, digits and ._@- for its path, or leave it out with "!..." in a list')
+            )
+            return []
+    return kept
+
+
+def shown(path: str) -> str:
+    """A path safe to show."""
+    return path if path.isprintable() else ascii(path)[1:-1]
+
+
+def _patterns(node: Node, problems: list[Problem]) -> list[str]:
+    before = len(problems)
+    if isinstance(node, Mapping_):
+        problems.append(Problem(node.at, "'each' must be a pattern of folders or a list of them, not a mapping"))
+        return []
+    items = node.items if isinstance(node, Sequence) else [node]
+    if not items:
+        problems.append(Problem(node.at, "'each' is empty", "write a pattern of folders such as crates/*"))
+    texts = []
+    for item in items:
+        text = located.text(item, "a pattern of 'each'", problems)
+        if text is None:
+            continue
+        texts.append(text)
+        fault = _fault(text)
+        if fault:
+            problems.append(Problem(item.at, f"'each', pattern '{text}': {fault}"))
+    if len(problems) == before and all(text.startswith("!") for text in texts):
+        problems.append(Problem(node.at, "'each' has only patterns with `!`, which match nothing"))
+    return texts if len(problems) == before else []
+
+
+def _fault(text: str) -> str | None:
+    if text.endswith("/") and len(text) > 1:
+        return f"folders are matched without the `/` behind: write `{text.rstrip('/')}`"
+    if "**" in text and not text.startswith("!"):
+        return "`**` would list the whole tree; write each level out: `crates/*`, `crates/*/*`"
+    return next((fault for _, fault in list_faults([text]) if not fault.startswith("only patterns")), None)
+
+
+def _reached(pattern: str, folders: Callable[[str], Iterable[str]]) -> Iterable[str]:
+    """Walk down the levels of a pattern; a level without signs is not listed, but for the last."""
+    *above, last = pattern.split("/")
+    reached: Iterable[str] = [""]
+    for level in above:
+        reached = _below(reached, level, folders) if _SPECIAL.search(level) else [f"{folder}{level}/" for folder in reached]
+    return (path.rstrip("/") for path in _below(reached, last, folders))
+
+
+def _below(reached: Iterable[str], level: str, folders: Callable[[str], Iterable[str]]) -> Iterable[str]:
+    # Only at the start of a whole pattern does `!` mean anything.
+    matcher = PatternList(["\\" + level if level.startswith("!") else level])
+    for folder in reached:
+        for name in folders(folder.rstrip("/")):
+            if matcher.decides(name) is not None:
+                yield f"{folder}{name}/"
+
+
+# ---- the fields
+
+
+def fill_text(text: str, values: Mapping[str, str]) -> str:
+    """The text with its fields filled in; every other brace stays."""
+    return _FIELD.sub(lambda found: values.get(found.group(1), found.group()), text)
+
+
+def fill(node: Node, values: Mapping[str, str]) -> Node:
+    """The node with the fields of all texts in it filled in, keys left as they are. Places stay."""
+    if isinstance(node, Scalar):
+        filled = fill_text(node.text, values)
+        # What was filled in is text, whatever YAML would take it for.
+        return node if filled == node.text else Scalar(node.at, filled, plain=False)
+    if isinstance(node, Sequence):
+        return Sequence(node.at, [fill(item, values) for item in node.items], node.size, node.depth)
+    entries = {key: fill(value, values) for key, value in node.entries.items()}
+    return Mapping_(node.at, node.keys, entries, node.size, node.depth)
+
+
+def has_field(text: str) -> bool:
+    """Whether there is something to fill in."""
+    return _FIELD.search(text) is not None
+
+
+def field_faults(node: Node, problems: list[Problem]) -> None:
+    """Report fields that do not exist, and those that YAML took for a mapping."""
+    if isinstance(node, Scalar):
+        text_faults(node.text, node.at, problems)
+    elif isinstance(node, Sequence):
+        for item in node.items:
+            field_faults(item, problems)
+    else:
+        (key, value), *more = node.entries.items() or [("", node)]
+        if key in FIELDS and not more and located.is_empty(value):
+            problems.append(Problem(node.at, f"YAML takes {{{key}}} for a mapping", f'write it in quotes: "{{{key}}}"'))
+            return
+        for value in node.entries.values():
+            field_faults(value, problems)
+
+
+def text_faults(text: str, at: At, problems: list[Problem]) -> None:
+    """Report fields of one text that do not exist."""
+    for name in dict.fromkeys(_FIELD.findall(text)):
+        if name not in FIELDS:
+            guess = did_you_mean(name, FIELDS)
+            hint = guess or f"there are {{name}} and {{path}}; for the braces themselves write {{ {name} }}"
+            problems.append(Problem(at, f"unknown field '{{{name}}}'", hint))
