@@ -27,7 +27,12 @@ ENVIRON = {
 
 @dataclass(frozen=True)
 class Shape:
-    """What to make. file_bytes: about how large a file is; touched: files under docs/ that the branch changes. lanes: declare 55 of 40 patterns."""
+    """What to make.
+
+    file_bytes: about how large a file is. touched: files under docs/ that the branch changes. lanes: declare 55 of 40
+    patterns. also: further files, path and text, that come with the second commit and stay on both branches. wide: two
+    more branches cut where `topic` is: `everywhere` changes every file, `beside` adds as many that no lane gates.
+    """
 
     files: int = 100_000
     packages: int = 55
@@ -36,6 +41,8 @@ class Shape:
     touched: int = 20
     file_bytes: int = 60
     lanes: bool = True
+    also: tuple[tuple[str, str], ...] = ()
+    wide: bool = False
     seed: int = 1
 
 
@@ -49,7 +56,8 @@ def path_of(number: int, shape: Shape) -> str:
     if number % 100 == 0:
         return f"docs/d{number // 100 % 40:02}/page{number:06}.md"
     area = ("src", "tests", "kernels", "data")[number // shape.packages % 4]
-    return f"{package(number % shape.packages)}/{area}/m{number // 977 % 26:02}/f{number:06}.{('cu', 'py', 'h', 'rs')[number % 4]}"
+    ending = ("cu", "py", "h", "rs")[number % 4]
+    return f"{package(number % shape.packages)}/{area}/m{number // 977 % 26:02}/f{number:06}.{ending}"
 
 
 def lanes_of(shape: Shape) -> dict[str, str]:
@@ -62,8 +70,8 @@ def lanes_of(shape: Shape) -> dict[str, str]:
         patterns += [f"{at}/data/m0[{digit}-9]/f*.py" for digit in range(5)]
         patterns += [f"{other}/src/**/*.h", f"{at}/Cargo.toml", "include/**/*.cuh", f"!{at}/**/*.md", f"!{at}/docs/**"]
         listed = "\n".join(f'      - "{pattern}"' for pattern in patterns)
-        lane = f"lanes:\n  p{number:02}:\n    about: package {number}\n    paths:\n{listed}\n    checks:\n      - command: ./test {at}\n"
-        files[f"tasks/p{number:02}.yml"] = lane
+        lane = f"lanes:\n  p{number:02}:\n    about: package {number}\n    paths:\n{listed}\n"
+        files[f"tasks/p{number:02}.yml"] = f"{lane}    checks:\n      - command: ./test {at}\n"
     return files
 
 
@@ -76,7 +84,7 @@ def make(folder: Path, shape: Shape) -> Path:
     with subprocess.Popen(
         ["git", "-C", str(folder), "fast-import", "--quiet", "--depth=10"], stdin=subprocess.PIPE, env=ENVIRON
     ) as process:
-        assert process.stdin is not None  # noqa: S101
+        assert process.stdin is not None
         _write(process.stdin, shape)
         process.stdin.close()
     if process.returncode:
@@ -92,7 +100,7 @@ def _content(chosen: random.Random, number: int, version: int, size: int) -> byt
 
 
 def _write(out: IO[bytes], shape: Shape) -> None:
-    chosen = random.Random(shape.seed)  # noqa: S311
+    chosen = random.Random(shape.seed)
     clock = 1_600_000_000
     main: list[int] = []
     mark = 0
@@ -121,16 +129,22 @@ def _write(out: IO[bytes], shape: Shape) -> None:
         return [(number, _content(chosen, number, version, shape.file_bytes)) for number in numbers]
 
     main.append(commit("main", [(n, _content(chosen, n, 0, shape.file_bytes)) for n in range(shape.files)], []))
-    if shape.lanes:
-        main.append(commit("main", [], [main[-1]], lanes_of(shape)))
+    declared = {**(lanes_of(shape) if shape.lanes else {}), **dict(shape.also)}
+    if declared:
+        main.append(commit("main", [], [main[-1]], declared))
     while mark < shape.commits - 1:
-        if chosen.random() < 1 / 25 and len(main) > 30:  # noqa: PLR2004
+        if chosen.random() < 1 / 25 and len(main) > 30:
             side = commit("side", some(mark), [main[-chosen.randint(2, 30)]])
             main.append(commit("main", some(mark), [main[-1], side]))
         else:
             main.append(commit("main", some(mark), [main[-1]]))
     docs = [(100 * number, b"as the branch has it\n") for number in range(1, shape.touched + 1)]
     commit("topic", docs, [main[-1 - shape.behind]])
+    if shape.wide:
+        changed = [(number, b"as the branch has it\n") for number in range(shape.files)]
+        commit("everywhere", changed, [main[-1 - shape.behind]])
+        added = {f"{package(n % shape.packages)}/notes/n{n % 97:02}/note{n:06}.txt": "a note\n" for n in range(shape.files)}
+        commit("beside", [], [main[-1 - shape.behind]], added)
     # A side branch's ref would bring its commits into every clone.
     out.write(b"reset refs/heads/side\nfrom 0000000000000000000000000000000000000000\n\n")
 
