@@ -392,7 +392,7 @@ class TestShallow:
         judged = judge(made)
         assert judged.change.open_reason == (
             "base and head have no commit in common in this shallow clone; "
-            "fetch the whole history (`fetch-depth: 0` in CI, or `git fetch --unshallow`)"
+            "fetch the whole history (`fetch-depth: 0` in CI, or `git fetch --unshallow`), or give --fetch"
         )
         assert (judged.change.paths, judged.change.merge_base) == ((), None)
 

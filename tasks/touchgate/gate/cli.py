@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -18,6 +19,7 @@ from touchgate.gate import forge, sources, workflow
 from touchgate.gate.change import Judged
 from touchgate.gate.declared import opened, read_both
 from touchgate.gate.git import GitFault, Repository, find_root
+from touchgate.gate.history import Fetch
 from touchgate.gate.located import DeclarationError, did_you_mean
 from touchgate.gate.model import SUITES, Change, Decision, LaneDecision
 from touchgate.gate.plan import plan
@@ -47,6 +49,9 @@ class Asked:
     lanes: tuple[str, ...]
     suite: str
     as_json: bool
+    fetch: Fetch = Fetch.NEVER
+    remote: str | None = None
+    """A URL, or "" for the event's own repository; None: the checkout around the current folder."""
 
 
 @dataclass(frozen=True)
@@ -89,7 +94,7 @@ def main(argv: Sequence[str] | None = None, environ: Mapping[str, str] = os.envi
 def _failed(error: Exception) -> Answer:
     what = str(error).partition("\n")[0]
     reason = f"touchgate itself failed: {type(error).__name__}: {what}; please report it"
-    return Answer(True, Judged(Change(None, None, None, "none", "unknown", "unknown", True, (), reason)), SUITES[0], (), None)
+    return Answer(True, _nothing_known(reason), SUITES[0], (), None)
 
 
 def _here() -> Path:
@@ -101,17 +106,52 @@ def _here() -> Path:
 
 def answer_to(asked: Asked, start: Path, environ: Mapping[str, str]) -> Answer:
     """Decide. Raises UsageFault and DeclarationError; trouble with git makes the answer open instead."""
-    root = find_root(start)
+    root = None if asked.remote is not None else find_root(start)
     if root is None:
-        raise UsageFault(f"{start} is not inside a git repository; `touchgate gate` judges changes of one")
+        return _answer_alone(asked, start, environ)
     with Repository(root, environ) as repo:
         try:
-            judged = change_of.resolve(repo, base=asked.base, head=asked.head, environ=environ)
+            judged = change_of.resolve(repo, base=asked.base, head=asked.head, environ=environ, fetch=asked.fetch)
             return decide(repo, judged, asked, start, environ)
         except GitFault as fault:
             # Nothing can be asked of git: the lanes of the checkout, and all of them.
-            judged = Judged(Change(None, None, None, "none", "unknown", "unknown", True, (), str(fault)))
-            return decide(repo, judged, asked, start, environ)
+            return decide(repo, _nothing_known(str(fault)), asked, start, environ)
+
+
+def _answer_alone(asked: Asked, start: Path, environ: Mapping[str, str]) -> Answer:
+    """Decide without a checkout, from what a remote gives."""
+    from touchgate.gate import remote  # noqa: PLC0415 (a checkout does without)
+
+    url = asked.remote or forge.clone_url(environ)
+    if asked.remote is None and (not forge.is_job(environ) or not url):
+        raise UsageFault(f"{start} is not inside a git repository; `touchgate gate` judges changes of one")
+    if not url:
+        raise UsageFault("--remote needs a URL here: the environment names no repository of a forge's")
+    if asked.fetch is Fetch.NEVER:
+        raise UsageFault("without a checkout all has to be fetched, and --no-fetch forbids it")
+    try:
+        with remote.alone(url, environ) as repo:
+            judged = change_of.resolve(repo, base=asked.base, head=asked.head, environ=environ, fetch=Fetch.NEEDED)
+            if judged.change.head is None:
+                return _unread(asked, judged)
+            try:
+                return decide(repo, judged, asked, start, environ)
+            except GitFault as fault:
+                return _unread(asked, opened(judged, str(fault)))
+    except GitFault as fault:
+        return _unread(asked, _nothing_known(str(fault)))
+
+
+def _unread(asked: Asked, judged: Judged) -> Answer:
+    """The open answer where no lane can be read: all that was asked for runs."""
+    reason = judged.change.open_reason or judged.due or ""
+    names = (asked.workflow,) if asked.workflow else asked.lanes
+    decisions = tuple(LaneDecision(name, Decision.RUN, reason, asked.suite) for name in names)
+    return Answer(True, judged, asked.suite, decisions, asked.lanes or None)
+
+
+def _nothing_known(reason: str) -> Judged:
+    return Judged(Change(None, None, None, "none", "unknown", "unknown", True, (), reason))
 
 
 def decide(repo: Repository, judged: Judged, asked: Asked, start: Path, environ: Mapping[str, str]) -> Answer:
@@ -248,7 +288,8 @@ def in_words(answer: Answer) -> list[str]:
     lines = [
         f"base        {change.base or 'unknown'}  ({change.base_from})",
         f"head        {change.head or 'unknown'}{tree}  ({change.head_from})",
-        f"merge base  {change.merge_base or 'unknown'}  ({change.proof})",
+        f"merge base  {', '.join(answer.judged.merge_bases) or change.merge_base or 'unknown'}  ({change.proof})",
+        *answer.judged.notes,
     ]
     if change.open_reason:
         lines.append(f"everything runs: {change.open_reason}")
@@ -277,6 +318,7 @@ def as_data(answer: Answer) -> dict[str, Any]:
         "base": change.base,
         "head": change.head,
         "merge_base": change.merge_base,
+        "merge_bases": list(answer.judged.merge_bases),
         "proof": change.proof,
         "open_reason": change.open_reason,
         "due": answer.judged.due,
@@ -331,7 +373,8 @@ def _parser() -> argparse.ArgumentParser:
 
     parser = Parser(
         prog="touchgate gate",
-        usage="touchgate gate [WORKFLOW] [BASE HEAD] [--lane NAME]... [--suite SUITE] [--json]",
+        usage="touchgate gate [WORKFLOW] [BASE HEAD] [--remote [URL]] [--fetch | --no-fetch] [--lane NAME]... "
+        "[--suite SUITE] [--json]",
         description="Say whether a change touches any lane (true or false), and why.",
         allow_abbrev=False,
     )
@@ -339,11 +382,15 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--lane", action="append", default=[], metavar="NAME", help="ask about this lane only (repeatable)")
     parser.add_argument("--suite", choices=SUITES, help="default: $TOUCHGATE_SUITE, else smoke")
     parser.add_argument("--json", action="store_true", help="print the whole decision as JSON")
+    fetch = parser.add_mutually_exclusive_group()
+    fetch.add_argument("--fetch", action="store_true", help="fetch the base branch's tip, and what the proof needs")
+    fetch.add_argument("--no-fetch", action="store_true", help="fetch nothing, also in a forge's job")
+    parser.add_argument("--remote", metavar="URL", help="judge without a checkout; no URL: the event's own repository")
     return parser
 
 
 def _asked(argv: Sequence[str], environ: Mapping[str, str]) -> Asked:
-    options = _parser().parse_intermixed_args(list(argv))
+    options = _parser().parse_intermixed_args(_with_remote(argv))
     words = list(options.words)
     named = None
     if len(words) in (1, 3) or (words and _is_workflow(words[0])):
@@ -358,7 +405,31 @@ def _asked(argv: Sequence[str], environ: Mapping[str, str]) -> Asked:
     if suite not in SUITES:
         raise UsageFault(f"TOUCHGATE_SUITE={suite}: there is no such suite; suites are {', '.join(SUITES)}")
     base, head = words or (None, None)
-    return Asked(named, base, head, tuple(options.lane), suite, options.json)
+    return Asked(named, base, head, tuple(options.lane), suite, options.json, _fetch(options, environ), options.remote)
+
+
+def _fetch(options: argparse.Namespace, environ: Mapping[str, str]) -> Fetch:
+    if options.no_fetch:
+        return Fetch.NEVER
+    if options.fetch:
+        return Fetch.FRESH
+    return Fetch.NEEDED if options.remote is not None or forge.is_job(environ) else Fetch.NEVER
+
+
+def _with_remote(argv: Sequence[str]) -> list[str]:
+    """The words, with `--remote` made `--remote=` where no URL follows it: what follows is a revision or a workflow."""
+    words = list(argv)
+    for at, word in enumerate(words):
+        if word == "--":
+            break
+        following = words[at + 1] if at + 1 < len(words) else ""
+        if word == "--remote" and not _URL.match(following):
+            words[at] = "--remote="
+    return words
+
+
+# No branch's name holds a colon, or begins with a slash or a dot.
+_URL = re.compile(r"[^-][^:]*:|/|\./|\.\./")
 
 
 def _is_workflow(word: str) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 import stat
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
@@ -151,6 +151,46 @@ def read(environ: Mapping[str, str]) -> Event | None:
         return replace(event, rule=Rule.OPEN, reason=str(untold))
 
 
+def is_job(environ: Mapping[str, str]) -> bool:
+    """Whether this is a job of a forge's."""
+    return any(environ.get(name) for name in ("GITHUB_EVENT_NAME", "GITHUB_ACTIONS", "GITLAB_CI"))
+
+
+def head_ref(environ: Mapping[str, str]) -> str | None:
+    """The full name of the ref that the forge started this job for, or None."""
+    ref = environ.get("GITHUB_REF") or environ.get("CI_MERGE_REQUEST_REF_PATH") or ""
+    if not ref and environ.get("CI_COMMIT_BRANCH"):
+        ref = f"refs/heads/{environ['CI_COMMIT_BRANCH']}"
+    return ref if ref.startswith("refs/") and not _NOT_IN_A_NAME.search(ref) else None
+
+
+def clone_url(environ: Mapping[str, str]) -> str | None:
+    """Where the repository that a job is for can be cloned from, or None. May hold a password."""
+    server, name = environ.get("GITHUB_SERVER_URL"), environ.get("GITHUB_REPOSITORY")
+    if server and name:
+        return f"{server.rstrip('/')}/{name}"
+    return environ.get("CI_REPOSITORY_URL") or None
+
+
+@dataclass(frozen=True)
+class Token:
+    """A job's own token, and the only server that it is for."""
+
+    server: str
+    user: str
+    secret: str = field(repr=False)
+
+
+def token(environ: Mapping[str, str]) -> Token | None:
+    """The token that a forge gave to this job, or None."""
+    server = environ.get("GITHUB_SERVER_URL")
+    secret = environ.get("GITEA_TOKEN") or environ.get("GITHUB_TOKEN")
+    if server and secret:
+        return Token(server, "x-access-token", secret)
+    server, secret = environ.get("CI_SERVER_URL"), environ.get("CI_JOB_TOKEN")
+    return Token(server, "gitlab-ci-token", secret) if server and secret else None
+
+
 def _start(forge: str, family: str, name: str) -> Event:
     for row in EVENTS:
         if row.forge == family and row.event == name:
@@ -284,6 +324,11 @@ def _branch(ref: str | None) -> str | None:
     """The name of a branch, with or without refs/heads/ in front; None where it is none."""
     name = (ref or "").removeprefix("refs/heads/")
     return None if not name or name.startswith("refs/") or _NOT_IN_A_NAME.search(name) else name
+
+
+def is_branch(name: str) -> bool:
+    """Whether this can be the name of a branch."""
+    return _branch(name) == name
 
 
 # ---- GitLab

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from types import TracebackType
 
+    from touchgate.gate.remote import Remote
+
 __all__ = [
     "GITLINK",
     "SYMLINK",
@@ -36,6 +38,7 @@ SYMLINK = 0o120000
 _DIFF = ("--no-renames", "--ignore-submodules=none", "--no-ext-diff", "--no-textconv", "--no-relative")
 _CONVERTING = ("text", "crlf", "eol", "ident", "filter", "working-tree-encoding")
 _ARGUMENT_BYTES = 100_000
+_FULL_ID = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 _NO_FLAGS: frozenset[str] = frozenset()
 _FLAGS = {
     b"S": frozenset({"skip-worktree"}),
@@ -114,9 +117,14 @@ def _is_git_dir(folder: Path) -> bool:
 class Repository:
     """A checkout. Not for several threads at once; `close` (or `with`) ends the process that it keeps."""
 
-    def __init__(self, root: Path, environ: Mapping[str, str] = os.environ) -> None:
+    def __init__(self, root: Path, environ: Mapping[str, str] = os.environ, *, bare: bool = False) -> None:
         self.root = root
         self.environ = environment(environ)
+        self.is_bare = bare
+        """A temporary repository without a checkout: nothing of a working tree can be asked."""
+        self.remote: Remote | None = None
+        self.history_environ = {**self.environ, "GIT_DIR": str(root)} if bare else self.environ
+        self._common: Path | None = root if bare else None
         self._objects: ObjectReader | None = None
         self._special: list[IndexEntry] | None = None
 
@@ -130,10 +138,24 @@ class Repository:
         self.close()
 
     def close(self) -> None:
-        """End the process that reads objects. The next question starts another."""
+        """End the process that reads objects, and remove what was fetched. The next question starts another process."""
+        self.renew()
+        if self.remote is not None:
+            self.remote.close()
+            self.remote = None
+            self._common, self.history_environ = None, self.environ
+
+    def renew(self) -> None:
+        """Read objects and refs anew from the next question on."""
         if self._objects is not None:
             self._objects.close()
             self._objects = None
+
+    def borrow(self, folder: Path) -> None:
+        """Ask for commits, their history and contents in a temporary common folder in place of the clone's own."""
+        self.renew()
+        self.history_environ = {**self.environ, "GIT_DIR": str(self.git_dir.resolve()), "GIT_COMMON_DIR": str(folder)}
+        self._common = folder
 
     # ---- objects
 
@@ -215,19 +237,29 @@ class Repository:
     def _read(self, requests: Sequence[str], limit: int | None = None) -> list[tuple[str, bytes, bytes] | None]:
         if not requests:
             return []
+        found = self._found(requests, limit)
+        if self.remote is not None and None in found:
+            lost = [request for request, answer in zip(requests, found, strict=True) if answer is None]
+            lost = [request for request in lost if _FULL_ID.fullmatch(request)]
+            if lost:
+                self.remote.supply(lost)
+                found = self._found(requests, limit)
+        return found
+
+    def _found(self, requests: Sequence[str], limit: int | None) -> list[tuple[str, bytes, bytes] | None]:
         if self._objects is None:
-            self._objects = ObjectReader(self.root, self.environ)
+            self._objects = ObjectReader(self.root, self.history_environ)
         try:
             return [self._objects.read(os.fsencode(request), limit) for request in requests]
         except GitFault:
-            self.close()
+            self.renew()
             raise
 
     # ---- history
 
     def merge_bases(self, one: str, other: str) -> tuple[str, ...]:
         """The best common ancestors that this clone knows of, none or more. In a shallow clone they may be wrong."""
-        answer = self._run("merge-base", "--all", one, other, allowed=(0, 1))
+        answer = self._ask("merge-base", "--all", one, other, allowed=(0, 1))
         return tuple(answer.decode("ascii").split())
 
     def is_ancestor(self, one: str, other: str) -> bool:
@@ -236,7 +268,7 @@ class Repository:
 
     def reachable(self, tips: Sequence[str], without: Sequence[str]) -> list[str]:
         """The commits reachable from the tips and not from `without`."""
-        answer = self._run("rev-list", *tips, *(f"^{commit}" for commit in without), "--")
+        answer = self._ask("rev-list", *tips, *(f"^{commit}" for commit in without), "--")
         return answer.decode("ascii").split()
 
     def first_parents(self, tip: str, most: int, *, merges: bool = False) -> list[tuple[Commit, str]]:
@@ -276,6 +308,24 @@ class Repository:
         target = os.fsdecode(text[5:].strip())
         return target if text.startswith(b"ref: ") and target else None
 
+    def refs(self, below: str) -> dict[str, str]:
+        """The ids that refs hold, by the refs' names: those below a prefix such as refs/heads/, or all for ""."""
+        answer = self._ask("for-each-ref", "--format=%(objectname) %(refname)", *([below] if below else []))
+        lines = [os.fsdecode(line).partition(" ") for line in answer.splitlines()]
+        return {name: oid for oid, _, name in lines}
+
+    def has_ref(self, name: str) -> bool:
+        """Whether there is a ref of this name, whatever became of the commit that it names."""
+        if (self.common_dir / name).is_file():
+            return True
+        try:
+            packed = (self.common_dir / "packed-refs").read_bytes()
+        except OSError:
+            packed = b""
+        if re.search(rb"(?m)^[0-9a-f]+ " + re.escape(os.fsencode(name)) + rb"$", packed):
+            return True
+        return (self.common_dir / "reftable").exists() and name in self.refs(name)
+
     @property
     def git_dir(self) -> Path:
         """The folder of this checkout's own HEAD and index: .git, or where a file .git (worktree, submodule) points."""
@@ -291,6 +341,8 @@ class Repository:
     @property
     def common_dir(self) -> Path:
         """The folder that all worktrees of the repository share."""
+        if self._common is not None:
+            return self._common
         git_dir = self.git_dir
         try:
             return git_dir / os.fsdecode((git_dir / "commondir").read_bytes()).rstrip("\n")
@@ -301,7 +353,7 @@ class Repository:
 
     def diff(self, old: str, new: str) -> list[Difference]:
         """What differs between two commits. A rename is a deletion and an addition; submodules count."""
-        answer = self._run("diff-tree", "-r", "-z", "--raw", "--no-abbrev", *_DIFF, old, new, "--")
+        answer = self._ask("diff-tree", "-r", "-z", "--raw", "--no-abbrev", *_DIFF, old, new, "--")
         fields = answer.split(b"\0")
         return [_parse_raw(meta, path) for meta, path in zip(fields[0::2], fields[1::2], strict=False)]
 
@@ -437,7 +489,26 @@ class Repository:
         said = self._run("config", "--get", "core.fileMode", allowed=(0, 1)).strip().lower()
         return said not in (b"false", b"no", b"off", b"0")
 
+    def set_symbolic_ref(self, name: str, target: str) -> None:
+        """Let a ref of what was fetched point to another."""
+        self._ask("symbolic-ref", name, target)
+
+    # ---- settings
+
+    def setting(self, name: str) -> str | None:
+        """The value of one of git's settings here, or None."""
+        answer = self._ask("config", "--get", name, allowed=(0, 1))
+        return os.fsdecode(answer).rstrip("\n") or None
+
+    def header_for(self, url: str) -> bool:
+        """Whether git sends a header of its own to a URL."""
+        return bool(self._ask("config", "--get-urlmatch", "http.extraHeader", url, allowed=(0, 1)).strip())
+
     # ---- running git
+
+    def _ask(self, *arguments: str, allowed: tuple[int, ...] = (0,)) -> bytes:
+        """Run a git that is asked about commits, wherever they are."""
+        return process.run(self.root, self.history_environ, *arguments, allowed=allowed)
 
     def _run(self, *arguments: str, stdin: bytes = b"", allowed: tuple[int, ...] = (0,)) -> bytes:
         return process.run(self.root, self.environ, *arguments, stdin=stdin, allowed=allowed)

@@ -162,17 +162,17 @@ class Kept:
 
 def watch(
     root: Path, environ: Mapping[str, str], *arguments: str, deadline: float, stall: float, stdin: bytes = b""
-) -> tuple[int, str]:
-    """Run a git that talks to a remote: (its exit code, what it said on standard error).
+) -> tuple[int, bytes, str]:
+    """Run a git that talks to a remote: (exit code, standard output, the end of standard error).
 
     deadline: on time.monotonic()'s clock, when it is stopped with all that it started; stall: seconds of silence after
-    which it is, too. Raises GitFault for both. It has no terminal: nothing is asked.
+    which it is, too. Raises GitFault for both. It has no terminal: nothing is asked. stdin: short.
     """
     try:
         process = subprocess.Popen(
             command(root, *arguments),
             stdin=subprocess.PIPE,
-            stdout=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             env=environ,
             bufsize=0,
@@ -180,16 +180,32 @@ def watch(
         )
     except OSError as error:
         _raise_missing(error)
-    assert process.stdin and process.stderr  # noqa: S101, PT018 (opened as pipes)
-    said = b""
+    assert process.stdin and process.stdout and process.stderr  # noqa: S101, PT018 (opened as pipes)
+    out, err = process.stdout.fileno(), process.stderr.fileno()
+    heard = {out: b"", err: b""}
+    poll = select.poll()
+    for descriptor in heard:
+        poll.register(descriptor, select.POLLIN)
+    open_ends = len(heard)
     try:
-        with process.stdin, process.stderr:
+        with process.stdin, process.stdout, process.stderr:
             _write_all(process.stdin.write, stdin)
             process.stdin.close()
-            while data := _heard(process.stderr.fileno(), arguments[0], deadline, stall):
-                # Progress is rewritten with carriage returns; what is told at the end is what counts.
-                said = (said + data)[-(1 << 16) :]
-        return process.wait(), said.decode("utf-8", "replace")
+            while open_ends:
+                left = deadline - time.monotonic()
+                ready = poll.poll(max(0.0, min(left, stall)) * 1000)
+                if not ready:
+                    over = deadline - time.monotonic() <= 0
+                    why = "it did not end in time" if over else f"the remote said nothing for {stall:g} s"
+                    raise GitFault(f"git {arguments[0]} was stopped: {why}")
+                for descriptor, _ in ready:
+                    data = os.read(descriptor, 1 << 16)
+                    if not data:
+                        poll.unregister(descriptor)
+                        open_ends -= 1
+                    # Progress is rewritten with carriage returns; what is told at the end is what counts.
+                    heard[descriptor] = (heard[descriptor] + data)[-(1 << 16) :]
+        return process.wait(), heard[out], heard[err].decode("utf-8", "replace")
     finally:
         if process.poll() is None:
             _kill_group(process)
@@ -203,17 +219,6 @@ def _write_all(write: Callable[[bytes], int | None], data: bytes) -> None:
     except BrokenPipeError:
         # It ended early, and says why itself.
         return
-
-
-def _heard(descriptor: int, name: str, deadline: float, stall: float) -> bytes:
-    left = deadline - time.monotonic()
-    poll = select.poll()
-    poll.register(descriptor, select.POLLIN)
-    if left <= 0 or not poll.poll(min(left, stall) * 1000):
-        if deadline - time.monotonic() <= 0:
-            raise GitFault(f"git {name} was stopped: it did not end in time")
-        raise GitFault(f"git {name} was stopped: the remote said nothing for {stall:.0f} s")
-    return os.read(descriptor, 1 << 16)
 
 
 def _kill_group(process: subprocess.Popen[bytes]) -> None:
