@@ -194,7 +194,7 @@ FILES = [
         "lanes:\n  a: {paths: [x], checks: [command: x], zzz: 1}",
         (
             "2:41: unknown key 'zzz' in lane 'a'; "
-            "a lane takes about, each, paths, needs, suites, device, minutes, timeout, env and checks"
+            "a lane takes about, each, paths, needs, suites, device, minutes, timeout, env, closure and checks"
         ),
     ),
     (

@@ -27,13 +27,13 @@ from typing import TYPE_CHECKING
 from touchgate.gate import located, workflow
 from touchgate.gate.check_declarations import LONGEST_MINUTES, NAME, NAME_CURE, CheckReader
 from touchgate.gate.located import DeclarationError, Mapping_, Node, Problem, Scalar, Sequence, did_you_mean, words
-from touchgate.gate.model import SUITES, At, DeviceWish, Each, Lane, Need, PathPattern
+from touchgate.gate.model import SUITES, At, ClosureDeclaration, DeviceWish, Each, Lane, Need, PathPattern
 from touchgate.gate.patterns import list_faults
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping
 
-LANE_KEYS = ("about", "each", "paths", "needs", "suites", "device", "minutes", "timeout", "env", "checks")
+LANE_KEYS = ("about", "each", "paths", "needs", "suites", "device", "minutes", "timeout", "env", "closure", "checks")
 DEFAULT_MINUTES = 30.0
 MOST_DEVICES = 1024
 VARIABLE = r"[A-Za-z_][A-Za-z0-9_]*"
@@ -208,6 +208,8 @@ class _Reader:
         paths = get("paths")
         checks = get("checks")
         needs = get("needs")
+        closure = get("closure")
+        own_paths = () if paths is None else self.paths(paths)
         minutes = self.minutes(get("minutes"), "'minutes'")
         timeout = self.minutes(get("timeout"), "'timeout'")
         device = get("device")
@@ -217,7 +219,7 @@ class _Reader:
         lane = Lane(
             name=name,
             about="" if about is None else located.text(about, "'about'", self.problems) or "",
-            paths=() if paths is None else self.paths(paths),
+            paths=own_paths,
             needs=wanted,
             suites=self.suites(get("suites")),
             device=DeviceWish() if device is None else self.device(device),
@@ -227,6 +229,7 @@ class _Reader:
             checks=() if checks is None else self.checks.read(node.keys["checks"], name, checks),
             at=key.at,
             each=each,
+            closure=None if closure is None else self.closure(closure, name, own_paths),
         )
         if is_first:
             # With any mistake anywhere no lane is handed out.
@@ -288,6 +291,11 @@ class _Reader:
             return DeviceWish()
         self.problem(node.at, f"'device' takes {shapes}")
         return DeviceWish()
+
+    def closure(self, node: Node, lane: str, paths: tuple[PathPattern, ...]) -> ClosureDeclaration | None:
+        from touchgate.gate.closure_declarations import read_closure  # noqa: PLC0415  most lane files do without
+
+        return read_closure(node, lane, paths, self.problems)
 
     # paths
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from touchgate.gate import sources
 from touchgate.gate.declarations import read_lanes
 from touchgate.gate.git import GitFault
+from touchgate.gate.included import included
 from touchgate.gate.located import DeclarationError
 from touchgate.gate.plan import touched_but_gone
 
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
     from touchgate.gate.change import Judged
     from touchgate.gate.git import Repository
-    from touchgate.gate.model import Lane
+    from touchgate.gate.model import Included, Lane
 
 
 @dataclass(frozen=True)
@@ -31,6 +32,8 @@ class Declared:
     head: Mapping[str, Lane]
     base: Mapping[str, Lane] | None
     gained: frozenset[str] = frozenset()
+    included: Mapping[str, Included] = field(default_factory=dict)
+    """What touches lanes through what their sources include."""
 
 
 def read_both(
@@ -56,11 +59,11 @@ def read_both(
     read_file = sources.head_reader(repo, judged)
     head = read_lanes(found.head, kinds, read_file=read_file, folders=folders, reserved=reserved)
     if found.base is None:
-        return Declared(judged, head, None)
+        return Declared(judged, head, None, included=included(repo, judged, head, None))
     try:
         base_folders = _Remembered(sources.base_folders(repo, judged))
         if found.base == found.head and _declared_within(head, found.head) and folders.agree_with(base_folders):
-            return Declared(judged, head, head)
+            return Declared(judged, head, head, included=included(repo, judged, head, head))
         base = read_lanes(found.base, read_file=sources.base_reader(repo, judged), folders=base_folders)
     except (DeclarationError, GitFault) as error:
         first = str(error).partition("\n")[0]
@@ -69,12 +72,19 @@ def read_both(
         # Removed on purpose, or left out of the checkout, or not there yet: a look at the reason is cheap.
         reason = "head declares no lane, though the base branch's tip does: merge it, or bring the lane files back"
         return Declared(opened(judged, reason), head, base, frozenset(base))
-    return Declared(judged, head, base, _gained(repo, judged, head, base))
+    reached = included(repo, judged, head, base)
+    return Declared(judged, head, base, _gained(repo, judged, head, base, reached), reached)
 
 
-def _gained(repo: Repository, judged: Judged, head: Mapping[str, Lane], base: Mapping[str, Lane]) -> frozenset[str]:
+def _gained(
+    repo: Repository,
+    judged: Judged,
+    head: Mapping[str, Lane],
+    base: Mapping[str, Lane],
+    reached: Mapping[str, Included],
+) -> frozenset[str]:
     merge_base = judged.change.merge_base
-    touched = touched_but_gone(head, base, judged.change)
+    touched = touched_but_gone(head, base, judged.change, reached)
     if not touched or merge_base is None or merge_base == judged.base_tip:
         return frozenset()
     try:

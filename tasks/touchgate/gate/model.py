@@ -78,6 +78,20 @@ class Each:
 
 
 @dataclass(frozen=True)
+class ClosureDeclaration:
+    """Which sources of a lane count with all that they include, and the folders where names are looked up.
+
+    sources: patterns; None: the files that the lane's checks name; (): none. include, python: folders relative to the
+    root, "" for the root itself.
+    """
+
+    sources: tuple[PathPattern, ...] | None
+    include: tuple[str, ...]
+    python: tuple[str, ...]
+    at: At
+
+
+@dataclass(frozen=True)
 class Lane:
     """A named group of checks and the paths that gate it. `timeout` and `minutes` are minutes.
 
@@ -96,6 +110,7 @@ class Lane:
     checks: tuple[CheckDeclaration, ...]
     at: At
     each: Each | None = None
+    closure: ClosureDeclaration | None = None
 
 
 @dataclass(frozen=True, order=True)
@@ -125,6 +140,14 @@ class Change:
     head_is_worktree: bool
     paths: tuple[TouchedPath, ...]
     open_reason: str | None = None
+
+
+@dataclass(frozen=True)
+class Included:
+    """Why a lane that no path touches directly is touched through its closure. path: None where that can't be told."""
+
+    path: str | None
+    reason: str
 
 
 class Decision(str, Enum):

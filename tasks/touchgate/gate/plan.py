@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from touchgate.gate.located import did_you_mean
-from touchgate.gate.model import SUITES, Change, Decision, Lane, LaneDecision, Need, PathPattern, Plan
+from touchgate.gate.model import SUITES, Change, Decision, Included, Lane, LaneDecision, Need, PathPattern, Plan
 from touchgate.gate.patterns import Index, PatternList, nearest_of
 
 if TYPE_CHECKING:
@@ -68,13 +68,14 @@ def plan(
     everything: bool = False,
     due: str | None = None,
     gained: Collection[str] = (),
+    included: Mapping[str, Included] | None = None,
 ) -> Plan:
     """What becomes of every lane of head, and of those that only the base branch's tip declares.
 
     base: the lanes at the base branch's tip; None: unknown, or the same as head's. names: lanes, or checks as
     "lane:check": these and no others run. everything: all lanes run because that was asked for. due: a sentence why
     everything is due. gained: the lanes that only the base declares because head left its branch before they came.
-    Raises UnknownName.
+    included: what touches lanes through what their sources include. Raises UnknownName.
 
     A lane is touched by a path that its patterns at head or at the base branch's tip let through, by a change of the
     file that declares it, and by a touch of a lane that it needs. A lane that head removed is skipped; one of `gained`
@@ -85,7 +86,7 @@ def plan(
         raise UnknownName(f"no suite '{suite}'; suites are {', '.join(SUITES)}")
     base = base or {}
     declared, head = head, in_suites_of_both(head, base)
-    made = _plan(head, base, change, suite, names, everything, due, gained)
+    made = _plan(head, base, change, suite, names, everything, due, gained, included or {})
     if head is declared:
         return made
     return replace(made, lanes=tuple(_told_of_suites(one, declared.get(one.lane)) for one in made.lanes))
@@ -108,24 +109,32 @@ def _plan(
     everything: bool,
     due: str | None,
     gained: Collection[str],
+    included: Mapping[str, Included],
 ) -> Plan:
     if names:
         return Plan(change, suite, _named(head, base, suite, names))
     all_because = "asked for with --all" if everything else change.open_reason or due
     gone = {name: lane for name, lane in base.items() if name not in head}
     if not all_because:
-        return Plan(change, suite, tuple(_decide_by_touch(head, base, change, suite, gained)))
+        return Plan(change, suite, tuple(_decide_by_touch(head, base, change, suite, gained, included)))
     decisions = [_decide_all(lane, suite, all_because) for lane in head.values()]
     everything_gone = _Touch(all_because, None, None) if change.open_reason else None
     decisions += [_gone(lane, everything_gone if name in gained else None, suite, gained) for name, lane in gone.items()]
     return Plan(change, suite, tuple(decisions))
 
 
-def touched_but_gone(head: Mapping[str, Lane], base: Mapping[str, Lane], change: Change) -> frozenset[str]:
+def untouched(head: Mapping[str, Lane], base: Mapping[str, Lane], change: Change) -> frozenset[str]:
+    """The lanes that no path touches directly."""
+    return frozenset({*head, *base}.difference(_touches(head, base, _Seen.of(change), {}).touches))
+
+
+def touched_but_gone(
+    head: Mapping[str, Lane], base: Mapping[str, Lane], change: Change, included: Mapping[str, Included] | None = None
+) -> frozenset[str]:
     """The lanes that the change touches and that only the base branch's tip declares."""
     if base.keys() <= head.keys() or change.open_reason:
         return frozenset()
-    whole, lite = _spread(_touches(head, base, _Seen.of(change)).touches, _needs(head, base))
+    whole, lite = _spread(_touches(head, base, _Seen.of(change), included or {}).touches, _needs(head, base))
     return frozenset({*whole, *lite}).difference(head)
 
 
@@ -184,10 +193,15 @@ def _gone(lane: Lane, fired: _Touch | None, suite: str, gained: Collection[str])
 
 
 def _decide_by_touch(
-    head: Mapping[str, Lane], base: Mapping[str, Lane], change: Change, suite: str, gained: Collection[str]
+    head: Mapping[str, Lane],
+    base: Mapping[str, Lane],
+    change: Change,
+    suite: str,
+    gained: Collection[str],
+    included: Mapping[str, Included],
 ) -> list[LaneDecision]:
     seen = _Seen.of(change)
-    direct = _touches(head, base, seen)
+    direct = _touches(head, base, seen, included)
     whole, lite = _spread(direct.touches, _needs(head, base))
     ordered = sorted(seen.statuses)
     found = []
@@ -247,8 +261,8 @@ class _Direct:
     taken_back: Mapping[str, tuple[str, int, int]]
 
 
-def _touches(head: Mapping[str, Lane], base: Mapping[str, Lane], seen: _Seen) -> _Direct:
-    """What touches lanes directly: head's patterns, the base tip's, or a change of the file that declares them."""
+def _touches(head: Mapping[str, Lane], base: Mapping[str, Lane], seen: _Seen, included: Mapping[str, Included]) -> _Direct:
+    """What touches lanes directly: head's patterns, the base tip's, a change of the file that declares them, a closure."""
     look = Index(_lists(head)).look(seen.statuses)
     found = {name: _matched(head[name], index, path, seen) for name, (path, index) in look.touched.items()}
     # Most lanes are the same on both sides: these need no second look.
@@ -276,6 +290,8 @@ def _touches(head: Mapping[str, Lane], base: Mapping[str, Lane], seen: _Seen) ->
         file = next((file for file in declared_in if file in seen.statuses), None)
         if file is not None:
             found[name] = _Touch(f"{seen.shown(file)} declares the lane at {lane.at}", file, None)
+    for name, hit in included.items():
+        found.setdefault(name, _Touch(hit.reason, hit.path, None))
     return _Direct(found, look.taken_back)
 
 
