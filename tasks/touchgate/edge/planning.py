@@ -175,6 +175,7 @@ def plan_lanes(declared: Declared, options: RunOptions) -> Plan:
         everything=options.all_lanes,
         due=declared.judged.due,
         gained=declared.gained,
+        included=declared.included,
     )
     if not options.also:
         return plan
