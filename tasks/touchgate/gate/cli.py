@@ -162,7 +162,7 @@ def decide(repo: Repository, judged: Judged, asked: Asked, start: Path, environ:
     judged, head, base = found.judged, found.head, found.base
     if not head and not base:
         raise UsageFault(f"no lane is declared: there is no {sources.FOLDER}/*.yml")
-    made = plan(head, base, judged.change, asked.suite, due=judged.due, gained=found.gained)
+    made = plan(head, base, judged.change, asked.suite, due=judged.due, gained=found.gained, included=found.included)
     every = {**(base or {}), **head}
     groups = {lane.each.group for lane in every.values() if lane.each}
     unknown = [name for name in asked.lanes if name not in made.by_name and name not in groups]
