@@ -11,6 +11,7 @@ from typing import Any
 
 from doit.exceptions import InvalidCommand
 
+from touchgate.gate.history import Fetch, wish
 from touchgate.gate.model import SUITES
 
 SECTION = "touchgate"
@@ -52,9 +53,10 @@ FETCH = {
     "name": "fetch",
     "long": "fetch",
     "type": bool,
-    "default": False,
+    "inverse": "no-fetch",
+    "default": None,
     "section": SECTION,
-    "help": "fetch the base branch from its remote first",
+    "help": "fetch the base branch's tip, and the history that the proof needs (in a forge's job: by itself)",
 }
 
 JUDGE = (BASE, HEAD, FETCH)
@@ -162,7 +164,7 @@ class RunOptions:
     reservation: str | None = None
     topology: str = "single"
     lease_timeout: float = 1440.0
-    fetch: bool = False
+    fetch: Fetch = Fetch.NEVER
     report_dir: Path | None = None
     architectures: tuple[str, ...] = ()
     names: tuple[str, ...] = ()
@@ -188,7 +190,7 @@ def from_params(params: Mapping[str, Any], names: list[str], started_in: Path, *
         reservation=params.get("reservation") or None,
         topology=params.get("topology") or "single",
         lease_timeout=float(params.get("lease_timeout", 1440.0)),
-        fetch=bool(params.get("fetch")),
+        fetch=wish(params.get("fetch"), os.environ),
         report_dir=started_in / report_dir if report_dir else None,
         architectures=_architectures(params.get("architectures") or ""),
         names=tuple(names),

@@ -17,6 +17,7 @@ from touchgate.checks.registry import KnownOptions, foreign_code, kind
 from touchgate.gate import change as change_of
 from touchgate.gate.declared import Declared, read_both
 from touchgate.gate.git import Repository, find_root
+from touchgate.gate.history import Fetch
 from touchgate.gate.located import DeclarationError, Problem
 from touchgate.gate.model import Change, Decision, Lane, Plan
 from touchgate.gate.plan import in_suites_of_both, runs_in
@@ -69,13 +70,21 @@ def repository(start: Path) -> Repository:
 
 
 def declare(
-    repo: Repository, environ: Mapping[str, str], *, base: str | None, head: str | None, reserved: Sequence[str] = ()
+    repo: Repository,
+    environ: Mapping[str, str],
+    *,
+    base: str | None,
+    head: str | None,
+    reserved: Sequence[str] = (),
+    fetch: Fetch = Fetch.NEVER,
 ) -> Declared:
     """Judge the change and read both sets of lanes. Raises DeclarationError for a fault in head's.
 
-    reserved: names that a lane can't have (doit's commands).
+    reserved: names that a lane can't have (doit's commands). fetch: whether a remote may be asked; what was fetched is told.
     """
-    judged = change_of.resolve(repo, base=base, head=head, environ=environ)
+    judged = change_of.resolve(repo, base=base, head=head, environ=environ, fetch=fetch)
+    for note in judged.notes:
+        print(note, file=sys.stderr)
     return read_both(repo, judged, KnownOptions(), reserved=reserved)
 
 

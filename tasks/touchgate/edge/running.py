@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, TextIO
 
 from touchgate import places
 from touchgate.edge import devices
-from touchgate.edge.commands.base import fetch_base
 from touchgate.edge.planning import (
     Keyring,
     UsageFault,
@@ -45,9 +44,9 @@ def prepare(loader: TouchgateLoader, options: RunOptions, own: set[str], stream:
     repo = loader.repository
     if repo is None:
         raise UsageFault("no repository")
-    if options.fetch:
-        fetch_base(repo, options.base)
-    declared = declare(repo, options.environ, base=options.base, head=options.head, reserved=loader.cmd_names)
+    declared = declare(
+        repo, options.environ, base=options.base, head=options.head, reserved=loader.cmd_names, fetch=options.fetch
+    )
     if not declared.head:
         raise UsageFault("no lane is declared: there is no tasks/*.yml; `doit lanes init` writes a first one")
     _refuse_clashes(declared, own)

@@ -19,7 +19,7 @@ from touchgate.gate import forge, sources, workflow
 from touchgate.gate.change import Judged
 from touchgate.gate.declared import opened, read_both
 from touchgate.gate.git import GitFault, Repository, find_root
-from touchgate.gate.history import Fetch
+from touchgate.gate.history import Fetch, wish
 from touchgate.gate.located import DeclarationError, did_you_mean
 from touchgate.gate.model import SUITES, Change, Decision, LaneDecision
 from touchgate.gate.plan import plan
@@ -409,11 +409,9 @@ def _asked(argv: Sequence[str], environ: Mapping[str, str]) -> Asked:
 
 
 def _fetch(options: argparse.Namespace, environ: Mapping[str, str]) -> Fetch:
-    if options.no_fetch:
-        return Fetch.NEVER
-    if options.fetch:
-        return Fetch.FRESH
-    return Fetch.NEEDED if options.remote is not None or forge.is_job(environ) else Fetch.NEVER
+    asked = True if options.fetch else False if options.no_fetch else None
+    found = wish(asked, environ)
+    return Fetch.NEEDED if asked is None and options.remote is not None else found
 
 
 def _with_remote(argv: Sequence[str]) -> list[str]:

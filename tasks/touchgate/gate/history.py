@@ -11,8 +11,10 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING
 
+from touchgate.gate.forge import is_job
+
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
 FETCH_CURE = "fetch the whole history (`fetch-depth: 0` in CI, or `git fetch --unshallow`), or give --fetch"
 
@@ -28,6 +30,13 @@ class Fetch(Enum):
     """For what is missing here, and as much of it as the proof needs."""
     FRESH = "fresh"
     """The same, and the base branch's tip as it is now, also where one is here."""
+
+
+def wish(option: bool | None, environ: Mapping[str, str]) -> Fetch:
+    """What --fetch (True), --no-fetch (False) or neither (None) mean: a forge's job fetches by itself."""
+    if option is None:
+        return Fetch.NEEDED if is_job(environ) else Fetch.NEVER
+    return Fetch.FRESH if option else Fetch.NEVER
 
 
 @dataclass(frozen=True)

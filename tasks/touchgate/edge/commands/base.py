@@ -16,6 +16,7 @@ from touchgate.edge.loader import chosen
 from touchgate.edge.planning import UsageFault, declare, repository
 from touchgate.gate.declared import Declared
 from touchgate.gate.git import GitFault, Repository
+from touchgate.gate.history import wish
 from touchgate.gate.located import DeclarationError
 
 USAGE = 3
@@ -88,21 +89,14 @@ class RepositoryCommand(Command):  # type: ignore[misc]  # doit has no types
 
     def declared(self, repo: Repository, options: Any) -> Declared:
         """The change and the lanes, as the options ask."""
-        if options.get("fetch"):
-            fetch_base(repo, options.get("base") or None)
         return declare(
-            repo, os.environ, base=options.get("base") or None, head=options.get("head") or None, reserved=self._reserved
+            repo,
+            os.environ,
+            base=options.get("base") or None,
+            head=options.get("head") or None,
+            reserved=self._reserved,
+            fetch=wish(options.get("fetch"), os.environ),
         )
-
-
-def fetch_base(repo: Repository, base: str | None) -> None:
-    """Bring the base branch up to date from its remote, telling how far it is. Raises UsageFault when it can't be."""
-    from touchgate import fetching  # noqa: PLC0415  imports GitPython
-
-    try:
-        fetching.fetch_base(repo.root, base, tell=lambda line: print(line, file=sys.stderr))
-    except fetching.FetchFault as fault:
-        raise UsageFault(str(fault)) from None
 
 
 def _split(arguments: list[str]) -> tuple[list[str], list[str]]:

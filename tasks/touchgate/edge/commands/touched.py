@@ -6,9 +6,10 @@ import base64
 import os
 from typing import TYPE_CHECKING, Any
 
-from touchgate.edge.commands.base import RepositoryCommand, fetch_base, print_json
+from touchgate.edge.commands.base import RepositoryCommand, print_json
 from touchgate.edge.options import AS_JSON, JUDGE
 from touchgate.gate import change as change_of
+from touchgate.gate.history import wish
 from touchgate.reports.style import printable
 
 if TYPE_CHECKING:
@@ -32,9 +33,13 @@ class Touched(RepositoryCommand):
             from touchgate.edge.planning import UsageFault  # noqa: PLC0415
 
             raise UsageFault(f"`doit touched` takes no names, and got '{names[0]}'")
-        if options["fetch"]:
-            fetch_base(repo, options["base"] or None)
-        judged = change_of.resolve(repo, base=options["base"] or None, head=options["head"] or None, environ=os.environ)
+        judged = change_of.resolve(
+            repo,
+            base=options["base"] or None,
+            head=options["head"] or None,
+            environ=os.environ,
+            fetch=wish(options["fetch"], os.environ),
+        )
         if options["as_json"]:
             print_json(as_json(judged))
         else:
@@ -50,12 +55,14 @@ def as_json(judged: Judged) -> dict[str, Any]:
         "base": change.base,
         "head": change.head,
         "merge_base": change.merge_base,
+        "merge_bases": list(judged.merge_bases),
         "proof": change.proof,
         "base_from": change.base_from,
         "head_from": change.head_from,
         "head_is_worktree": change.head_is_worktree,
         "open_reason": change.open_reason,
         "due": judged.due,
+        "notes": list(judged.notes),
         "paths": [_path_json(path) for path in change.paths],
     }
 
@@ -75,7 +82,8 @@ def in_words(judged: Judged) -> list[str]:
     lines = [
         f"base        {change.base or 'unknown'}  ({change.base_from})",
         f"head        {change.head or 'none'}{tree}  ({change.head_from})",
-        f"merge base  {change.merge_base or 'unknown'}  ({change.proof})",
+        f"merge base  {', '.join(judged.merge_bases) or change.merge_base or 'unknown'}  ({change.proof})",
+        *judged.notes,
     ]
     if change.open_reason:
         return [*lines, f"everything runs: {change.open_reason}"]
