@@ -1,24 +1,21 @@
-"""The only module that imports GitPython: what talks to a remote or rearranges a repository, off the hot path."""
+"""The only module that imports GitPython: what lists submodules or rearranges a repository, off the hot path."""
 
 from __future__ import annotations
 
 import os
-import re
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from git import Repo
 
-FULL_ID = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
-
 
 class FetchFault(Exception):
-    """A remote, submodule or worktree can't be had: what is wrong and the cure, one line."""
+    """A submodule or worktree can't be had: what is wrong and the cure, one line."""
 
 
 @dataclass(frozen=True)
@@ -29,25 +26,6 @@ class Submodule:
     url: str
     commit: str
     is_here: bool
-
-
-def fetch_base(root: Path, base: str | None, tell: Callable[[str], None], remote: str = "origin") -> None:
-    """Bring a branch, or a commit by its full id, and the whole history from a remote; None: the remote's own HEAD.
-
-    A branch arrives as <remote>/<branch>. tell: gets a line at the start and at each further tenth. Raises FetchFault.
-    """
-    with _opened(root) as repo:
-        if remote not in [known.name for known in repo.remotes]:
-            raise FetchFault(f"there is no remote named {remote} to fetch from; add it: git remote add {remote} URL")
-        name = (base or "").removeprefix("refs/heads/").removeprefix(f"refs/remotes/{remote}/").removeprefix(f"{remote}/")
-        try:
-            branch = name or _default_branch(repo, remote)
-            wanted = branch if FULL_ID.fullmatch(branch) else f"+refs/heads/{branch}:refs/remotes/{remote}/{branch}"
-            tell(f"fetching {branch} from {remote}")
-            options: dict[str, Any] = {"unshallow": True} if _is_shallow(repo) else {}
-            repo.remote(remote).fetch(_checked(wanted), progress=_Tenths(tell).reporter(), no_tags=True, **options)
-        except _git_error() as error:
-            raise FetchFault(f"fetching {name or 'the default branch'} from {remote} failed: {_last_line(error)}") from error
 
 
 def submodules(root: Path) -> list[Submodule]:
@@ -97,7 +75,7 @@ def _opened(root: Path) -> Iterator[Repo]:
         try:
             import git  # noqa: PLC0415 (slow to import)
         except ImportError as error:
-            raise FetchFault("fetching needs git on PATH; install it (the package is named git)") from error
+            raise FetchFault("this needs git on PATH; install it (the package is named git)") from error
         try:
             repo = git.Repo(root)
         except (git.exc.InvalidGitRepositoryError, git.exc.NoSuchPathError) as error:
@@ -124,24 +102,11 @@ def _has_commit(repo: Repo) -> bool:
     return repo.head.is_valid()
 
 
-def _is_shallow(repo: Repo) -> bool:
-    return Path(repo.common_dir, "shallow").exists()
-
-
 def _checked(word: str) -> str:
     """The word, if git can't take it for an option."""
     if word.startswith("-"):
-        raise FetchFault(f"{word!r} is no branch and no commit")
+        raise FetchFault(f"{word!r} is no commit")
     return word
-
-
-def _default_branch(repo: Repo, remote: str) -> str:
-    """The branch that the remote's HEAD points to."""
-    answer = str(repo.git.ls_remote("--symref", "--", remote, "HEAD"))
-    match = re.search(r"^ref: refs/heads/(\S+)\tHEAD$", answer, re.MULTILINE)
-    if not match:
-        raise FetchFault(f"{remote} does not say which branch is its default one; name it with --base")
-    return match[1]
 
 
 def _last_line(error: BaseException) -> str:
@@ -150,36 +115,3 @@ def _last_line(error: BaseException) -> str:
     lines = [line.strip(" '\t") for line in text.splitlines()]
     told = [line for line in lines if line.startswith(("fatal:", "error:"))] or [line for line in lines if line]
     return told[-1] if told else type(error).__name__
-
-
-class _Tenths:
-    """Passes the progress of a fetch on, once for each tenth of each stage."""
-
-    def __init__(self, tell: Callable[[str], None]) -> None:
-        self._tell = tell
-        self._last: tuple[str, int] | None = None
-
-    def update(self, stage: str, done: float, total: float) -> None:
-        """Tell, if it is news."""
-        tenth = int(10 * done / total) if total else 0
-        if (stage, tenth) != self._last:
-            self._last = (stage, tenth)
-            self._tell(f"{stage} {done:.0f} of {total:.0f}")
-
-    def reporter(self) -> Any:
-        """The object that GitPython calls."""
-        from git import RemoteProgress  # noqa: PLC0415 (slow to import)
-
-        stages = {RemoteProgress.RECEIVING: "received objects", RemoteProgress.RESOLVING: "resolved deltas"}
-        update = self.update
-
-        class Reporter(RemoteProgress):
-            def update(
-                self, op_code: int, cur_count: str | float, max_count: str | float | None = None, message: str = ""
-            ) -> None:
-                del message
-                stage = stages.get(op_code & self.OP_MASK)
-                if stage and max_count:
-                    update(stage, float(cur_count), float(max_count))
-
-        return Reporter()

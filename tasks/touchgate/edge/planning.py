@@ -80,11 +80,9 @@ def declare(
 ) -> Declared:
     """Judge the change and read both sets of lanes. Raises DeclarationError for a fault in head's.
 
-    reserved: names that a lane can't have (doit's commands). fetch: whether a remote may be asked; what was fetched is told.
+    reserved: names that a lane can't have (doit's commands). fetch: whether a remote may be asked.
     """
     judged = change_of.resolve(repo, base=base, head=head, environ=environ, fetch=fetch)
-    for note in judged.notes:
-        print(note, file=sys.stderr)
     return read_both(repo, judged, KnownOptions(), reserved=reserved)
 
 

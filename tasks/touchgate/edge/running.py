@@ -47,6 +47,8 @@ def prepare(loader: TouchgateLoader, options: RunOptions, own: set[str], stream:
     declared = declare(
         repo, options.environ, base=options.base, head=options.head, reserved=loader.cmd_names, fetch=options.fetch
     )
+    for note in declared.judged.notes:
+        print(note, file=sys.stderr)
     if not declared.head:
         raise UsageFault("no lane is declared: there is no tasks/*.yml; `doit lanes init` writes a first one")
     _refuse_clashes(declared, own)

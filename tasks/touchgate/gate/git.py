@@ -278,7 +278,7 @@ class Repository:
         """
         only = ("--min-parents=2",) if merges else ()
         form = "--format=%H %T %P%n%s"
-        answer = self._run("rev-list", "--first-parent", f"--max-count={most}", *only, form, "--encoding=UTF-8", tip, "--")
+        answer = self._ask("rev-list", "--first-parent", f"--max-count={most}", *only, form, "--encoding=UTF-8", tip, "--")
         lines = answer.decode("utf-8", "surrogateescape").split("\n")
         found = []
         # Three lines for each: the second and third are the format's.

@@ -89,7 +89,7 @@ class RepositoryCommand(Command):  # type: ignore[misc]  # doit has no types
 
     def declared(self, repo: Repository, options: Any) -> Declared:
         """The change and the lanes, as the options ask."""
-        return declare(
+        declared = declare(
             repo,
             os.environ,
             base=options.get("base") or None,
@@ -97,6 +97,9 @@ class RepositoryCommand(Command):  # type: ignore[misc]  # doit has no types
             reserved=self._reserved,
             fetch=wish(options.get("fetch"), os.environ),
         )
+        for note in declared.judged.notes:
+            print(note, file=sys.stderr)
+        return declared
 
 
 def _split(arguments: list[str]) -> tuple[list[str], list[str]]:
