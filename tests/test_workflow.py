@@ -145,8 +145,13 @@ def test_which_list_decides():
     assert choose(found, "push").words == ("w.yml, the list of push (that of pull_request_target and of merge_group differs)")
     assert choose(found, None).lists is found.events["pull_request"]
     assert choose(found, "").lists is found.events["pull_request"]
-    assert choose(found, "schedule") == (None, "w.yml has no path list for schedule: every path touches")
-    assert choose(read("on: schedule"), None) == (None, "w.yml names no event that has path lists: every path touches")
+    assert choose(found, "schedule") == (None, "w.yml: it has no `paths:` list for schedule, so it always runs")
+    assert choose(read("on: schedule"), None) == (None, "w.yml: it has no `paths:` list, so it always runs")
+    for none in ("on: push", "on: {push: {branches: [main]}}", "on: {push: {paths: []}}"):
+        assert choose(read(none), "push").words == "w.yml: it has no `paths:` list, so it always runs"
+        assert choose(read(none), None).words == "w.yml: it has no `paths:` list, so it always runs"
+    one = read("on: {push: , pull_request: {paths: [a]}}")
+    assert choose(one, "push").words == "w.yml: it has no `paths:` list for push, so it always runs"
     assert choose(read("on: {push: {paths: [a]}}"), None).words == "w.yml, the list of push"
     same = read("on: {push: {paths: [a]}, pull_request: {paths: [a]}}")
     assert choose(same, "push").words == "w.yml, the list of push"

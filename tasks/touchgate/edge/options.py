@@ -49,6 +49,15 @@ AS_JSON = {
     "section": SECTION,
     "help": "print JSON, for a program",
 }
+GATED = {
+    "name": "gated",
+    "long": "root",
+    "type": list,
+    "default": [],
+    "section": SECTION,
+    "metavar": "DIR",
+    "help": "with check: every tracked file below DIR should be gated (repeatable; the setting is `gated`)",
+}
 FETCH = {
     "name": "fetch",
     "long": "fetch",
@@ -130,6 +139,15 @@ RUN = (
         "help": "give up (exit 75) when the host's lease is not granted in MIN minutes; 0: at once [default: %(default)s]",
     },
     {
+        "name": "shadow",
+        "long": "shadow",
+        "default": "",
+        "section": SECTION,
+        "env_var": "TOUCHGATE_SHADOW",
+        "metavar": "RATE",
+        "help": "run this fraction (0.1 or 10%%) of the untouched lanes all the same, to test the gate",
+    },
+    {
         "name": "report_dir",
         "long": "report-dir",
         "default": "",
@@ -167,6 +185,7 @@ class RunOptions:
     fetch: Fetch = Fetch.NEVER
     report_dir: Path | None = None
     architectures: tuple[str, ...] = ()
+    shadow: float = 0.0
     names: tuple[str, ...] = ()
     also: frozenset[str] = frozenset()
     """Lanes that run whatever is touched, because a task of dodo.py that runs depends on them."""
@@ -193,10 +212,23 @@ def from_params(params: Mapping[str, Any], names: list[str], started_in: Path, *
         fetch=wish(params.get("fetch"), os.environ),
         report_dir=started_in / report_dir if report_dir else None,
         architectures=_architectures(params.get("architectures") or ""),
+        shadow=_rate(params.get("shadow") or 0),
         names=tuple(names),
         jobs=max(1, jobs if jobs is not None else os.cpu_count() or 1),
         verbose=int(params.get("verbosity") or 0),
     )
+
+
+def _rate(given: object) -> float:
+    """A fraction as a number, or as a percentage; settings may hold a number."""
+    text = str(given).strip()
+    try:
+        rate = float(text[:-1]) / 100 if text.endswith("%") else float(text)
+    except ValueError:
+        rate = -1.0
+    if not 0 <= rate <= 1:
+        raise InvalidCommand(f"shadow: {text!r} is no rate; one is a number from 0 to 1, or a percentage such as 10%")
+    return rate
 
 
 def _architectures(given: object) -> tuple[str, ...]:

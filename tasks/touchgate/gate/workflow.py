@@ -186,12 +186,21 @@ def choose(workflow_paths: WorkflowPaths, event: str | None) -> Choice:
     file = workflow_paths.file
     if event:
         if event not in events:
-            return Choice(None, f"{file} has no path list for {event}: every path touches")
-        return Choice(events[event], f"{file}, the list of {event}{_difference(events, event)}")
+            return Choice(None, f"{file}: it has no `paths:` list for {event}, so it always runs")
+        return Choice(events[event], f"{file}{_which(events, event)}")
     for name in FILTERED_EVENTS:
         if name in events:
-            return Choice(events[name], f"{file}, the list of {name}{_difference(events, name)}")
-    return Choice(None, f"{file} names no event that has path lists: every path touches")
+            return Choice(events[name], f"{file}{_which(events, name)}")
+    return Choice(None, f"{file}: it has no `paths:` list, so it always runs")
+
+
+def _which(events: Mapping[str, EventPaths], used: str) -> str:
+    """Which list counts, in words that follow the file's name."""
+    if events[used].is_filtered:
+        return f", the list of {used}{_difference(events, used)}"
+    if any(lists.is_filtered for lists in events.values()):
+        return f": it has no `paths:` list for {used}, so it always runs"
+    return ": it has no `paths:` list, so it always runs"
 
 
 def _difference(events: Mapping[str, EventPaths], used: str) -> str:

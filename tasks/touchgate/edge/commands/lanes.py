@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from touchgate.edge.commands.base import RepositoryCommand, print_json
-from touchgate.edge.options import AS_JSON, JUDGE, SUITE, RunOptions
-from touchgate.edge.planning import UsageFault, expand_all, plan_lanes
+from touchgate.edge.options import AS_JSON, GATED, JUDGE, SUITE, RunOptions
+from touchgate.edge.planning import UsageFault, plan_lanes
 from touchgate.gate.declared import Declared
 from touchgate.gate.located import did_you_mean
 from touchgate.gate.model import Decision, Lane, LaneDecision, Plan
@@ -16,8 +15,6 @@ from touchgate.reports.style import printable
 from touchgate.reports.words import plural
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
     from touchgate.gate.git import Repository
 
 ACTIONS = ("check", "why", "init", "schema")
@@ -28,17 +25,18 @@ class Lanes(RepositoryCommand):
 
     name = "lanes"
     doc_purpose = "show which lanes the change touches and why; check, explain, start lane files"
-    doc_usage = "[check | why LANE | init | schema]"
+    doc_usage = "[check [WORKFLOW...] | why LANE | init | schema]"
     doc_description = """Without an argument: every lane with its decision and the reason.
 
-check: patterns that match no tracked file, lanes with equal paths (exit 1 when there are any).
+check: patterns that match no tracked file or can't be reached, lanes with equal paths, tracked files that no lane gates;
+of the lanes, or of the workflow files named (exit 1 when there is anything to find).
 
 why LANE: one decision in full, with the place that declares it.
 
 init: write a first lane file and the two settings that choose touchgate.
 
 schema: print the JSON Schema of lane files, for editors."""
-    cmd_options = (*JUDGE, SUITE, AS_JSON)
+    cmd_options = (*JUDGE, SUITE, AS_JSON, GATED)
 
     def act(self, repo: Repository, options: Any, names: list[str]) -> int:
         """Dispatch on the first name."""
@@ -46,7 +44,7 @@ schema: print the JSON Schema of lane files, for editors."""
         if action not in ("", *ACTIONS):
             guess = did_you_mean(action, ACTIONS) or "it takes check, why LANE, init or schema"
             raise UsageFault(f"`doit lanes {action}`: {guess}")
-        if len(rest) != (1 if action == "why" else 0):
+        if action != "check" and len(rest) != (1 if action == "why" else 0):
             raise UsageFault("`doit lanes why` takes one lane" if action == "why" else f"`doit lanes {action}` takes no more")
         if action == "init":
             from touchgate.edge.commands.start import write_first_lane  # noqa: PLC0415
@@ -59,9 +57,18 @@ schema: print the JSON Schema of lane files, for editors."""
 
             print_json(json_schema())
             return 0
-        declared = self.declared(repo, options)
+        if action == "check" and rest:
+            from touchgate.edge.commands.checking import check_workflows  # noqa: PLC0415
+
+            return check_workflows(repo, rest, Path.cwd(), as_json=options["as_json"])
+        return self.look(self.declared(repo, options), repo, options, rest, action)
+
+    def look(self, declared: Declared, repo: Repository, options: Any, rest: list[str], action: str) -> int:
+        """What takes the lanes: check, why, or all decisions."""
         if action == "check":
-            return _check(repo, declared)
+            from touchgate.edge.commands.checking import check_lanes  # noqa: PLC0415
+
+            return check_lanes(repo, declared, options)
         plan = plan_lanes(declared, RunOptions(suite=options["suite"]))
         if action == "why":
             one = _named(declared, plan, rest[0])
@@ -165,44 +172,3 @@ def in_full(declared: Declared, one: LaneDecision) -> list[str]:
         f"  head        {change.head or 'unknown'}{uncommitted}  ({change.head_from})",
         f"  merge base  {change.merge_base or 'unknown'}  ({change.proof})",
     ]
-
-
-def _check(repo: Repository, declared: Declared) -> int:
-    """Print what is wrong with patterns; 1 when anything is."""
-    expand_all(declared.head, repo.root)
-    lanes = declared.head.values()
-    found = [*_missing_inputs(repo, lanes), *_dead_patterns(repo, lanes), *_twins(lanes)]
-    for line in found:
-        sys.stdout.write(f"{line}\n")
-    files = len({Path(lane.at.file) for lane in declared.head.values()})
-    if not found:
-        print(f"{plural(len(declared.head), 'lane')} in {plural(files, 'file')}: every pattern matches a tracked file")
-    return 1 if found else 0
-
-
-def _missing_inputs(repo: Repository, lanes: Iterable[Lane]) -> Iterator[str]:
-    for lane in lanes:
-        for check in lane.checks:
-            named = check.options.get("inputs")
-            for name in named if isinstance(named, (list, tuple)) else ():
-                if not (repo.root / str(name)).exists():
-                    yield f"{check.at}: input '{name}' of a check of lane '{lane.name}' does not exist"
-
-
-def _dead_patterns(repo: Repository, lanes: Iterable[Lane]) -> Iterator[str]:
-    from touchgate.gate.patterns import PatternList  # noqa: PLC0415
-
-    tracked = [entry.path for entry in repo.tracked()]
-    for lane in lanes:
-        for pattern in lane.paths:
-            positive = PatternList([pattern.text.removeprefix("!")])
-            if not any(positive.decides(path) is not None for path in tracked):
-                yield f"{pattern.at}: '{pattern.text}' of lane '{lane.name}' matches no tracked file"
-
-
-def _twins(lanes: Iterable[Lane]) -> Iterator[str]:
-    by_paths: dict[tuple[str, ...], Lane] = {}
-    for lane in lanes:
-        twin = by_paths.setdefault(tuple(pattern.text for pattern in lane.paths), lane)
-        if twin is not lane:
-            yield f"{lane.at}: lane '{lane.name}' has the same paths as '{twin.name}' ({twin.at})"

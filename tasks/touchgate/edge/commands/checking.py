@@ -1,0 +1,88 @@
+"""`doit lanes check`: findings about lanes and workflow files, each with the line that it is about."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from touchgate.edge.commands.base import print_json
+from touchgate.edge.planning import UsageFault, expand_all
+from touchgate.gate import lint, workflow
+from touchgate.gate.cli import WORKFLOW_FOLDERS
+from touchgate.gate.located import DeclarationError, Problem, excerpt, split_lines, text_of
+from touchgate.gate.model import At
+from touchgate.reports.style import printable
+from touchgate.reports.words import plural
+
+if TYPE_CHECKING:
+    from touchgate.gate.declared import Declared
+    from touchgate.gate.git import Repository
+    from touchgate.gate.lint import Finding
+
+
+def check_lanes(repo: Repository, declared: Declared, options: Any) -> int:
+    """Tell what is wrong with the lanes; 1 when anything is."""
+    expand_all(declared.head, repo.root)
+    lanes = declared.head.values()
+    tracked = [entry.path for entry in repo.tracked()]
+    found = [
+        *lint.of_lanes(lanes, tracked, _roots(options["gated"]), lambda name: (repo.root / name).exists()),
+        # Findings of other kinds are added here, each a `lint.Finding`.
+    ]
+    if not found and not options["as_json"]:
+        files = len({lane.at.file for lane in lanes})
+        print(f"{plural(len(lanes), 'lane')} in {plural(files, 'file')}: nothing to find")
+    return _tell_findings(repo.root, found, as_json=options["as_json"])
+
+
+def check_workflows(repo: Repository, names: list[str], started_in: Path, *, as_json: bool) -> int:
+    """The same for the path lists of workflow files."""
+    tracked = [entry.path for entry in repo.tracked()]
+    files = [_workflow_file(repo.root, name, started_in) for name in names]
+    found = []
+    problems: list[Problem] = []
+    contents = {file: (repo.root / file).read_bytes() for file in files}
+    for file, content in contents.items():
+        try:
+            found += lint.of_workflow(workflow.read_paths(content, file), tracked)
+        except DeclarationError as fault:
+            problems += fault.problems
+    if problems:
+        raise DeclarationError(problems, contents)
+    if not found and not as_json:
+        print(f"{plural(len(files), 'workflow')}: nothing to find")
+    return _tell_findings(repo.root, found, as_json=as_json)
+
+
+def _workflow_file(root: Path, name: str, started_in: Path) -> str:
+    """A workflow's path from the root; given from there, from the current folder, or as its bare name."""
+    named = [started_in / name, root / name]
+    for path in [*named, *(root / folder / name for folder in WORKFLOW_FOLDERS if "/" not in name)]:
+        if path.is_file() and path.resolve().is_relative_to(root.resolve()):
+            return path.resolve().relative_to(root.resolve()).as_posix()
+    raise UsageFault(f"there is no workflow {name} in this repository")
+
+
+def _roots(given: object) -> list[str]:
+    """From the command line a list, from settings a list or one text."""
+    several = [given] if isinstance(given, str) else given
+    if not isinstance(several, list | tuple) or not all(isinstance(root, str) for root in several):
+        raise UsageFault("the setting 'gated' is a list of folders")
+    return [root for root in several if root]
+
+
+def _tell_findings(root: Path, found: list[Finding], *, as_json: bool) -> int:
+    """Each with the line it is about; 1 when there are any."""
+    if as_json:
+        rows = [{"rule": one.rule, "where": str(one.where), "message": one.message, "hint": one.hint} for one in found]
+        print_json({"schema": 1, "findings": rows})
+        return 1 if found else 0
+    lines: dict[str, list[str]] = {}
+    for one in found:
+        print(printable(str(one)))
+        if isinstance(one.where, At):
+            file = root / one.where.file
+            if one.where.file not in lines:
+                lines[one.where.file] = split_lines(text_of(file.read_bytes())) if file.is_file() else []
+            print("".join(f"{line}\n" for line in excerpt(lines[one.where.file], one.where)), end="")
+    return 1 if found else 0
