@@ -114,6 +114,7 @@ def test_result_json_is_the_documented_one():
         "where": "tasks/lanes.yml:3",
         "minutes": 30.0,
         "seconds": 14.5,
+        "shadow": False,
     }
     by_name = {check["name"]: check for check in data["checks"]}
     assert list(by_name) == sorted(by_name)
@@ -137,6 +138,7 @@ def test_result_json_is_the_documented_one():
         "measured": None,
         "withheld": ["TOKEN"],
         "wants_gpu": False,
+        "shadow": False,
     }
     further = ("merge_base", "proof", "open_reason", "due", "suite", "device", "lease", "notes")
     assert {key: data[key] for key in further} == {

@@ -7,7 +7,7 @@ done only when at least one lane runs.
 from __future__ import annotations
 
 import fnmatch
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -39,7 +39,8 @@ class PlannedCheck:
     """A check that is to be answered for.
 
     place: "gpu", "emulated", "host", or None where it can't be measured here (`why_not` says why). key: None when place is
-    None. stored: the result that will be reused, if any.
+    None. stored: the result that will be reused, if any. shadow: its lane is skipped, and run all the same to test that; it
+    always runs, since an earlier result says nothing about a file that its key does not hold. known: that earlier pass.
     """
 
     spec: CheckSpec
@@ -47,6 +48,8 @@ class PlannedCheck:
     why_not: str = ""
     key: Key | None = None
     stored: Stored | None = None
+    shadow: bool = False
+    known: Stored | None = None
 
     @property
     def its_key(self) -> Key:
@@ -200,14 +203,20 @@ def _also(lane: Lane | None, name: str, also: frozenset[str]) -> bool:
     return bool(also.intersection((name,) if lane is None else _called(lane)))
 
 
-def running_lanes(declared: Declared, plan: Plan) -> list[tuple[Lane, str]]:
-    """The lanes that run, with the suite to run of each."""
+def running_lanes(declared: Declared, plan: Plan, shadow: Collection[str] = ()) -> list[tuple[Lane, str]]:
+    """The lanes whose checks run, with the suite to run of each. shadow: lanes that run though they are skipped."""
     lanes = in_suites_of_both(declared.head, declared.base)
-    return [(lanes[one.lane], one.suite) for one in plan.lanes if one.decision is Decision.RUN and one.lane in lanes]
+    running = [one for one in plan.lanes if one.decision is Decision.RUN or one.lane in shadow]
+    return [(lanes[one.lane], one.suite) for one in running if one.lane in lanes]
 
 
 def plan_checks(
-    declared: Declared, plan: Plan, options: RunOptions, keyring: Keyring, store: ResultStore
+    declared: Declared,
+    plan: Plan,
+    options: RunOptions,
+    keyring: Keyring,
+    store: ResultStore,
+    shadow: Collection[str] = (),
 ) -> tuple[PlannedCheck, ...]:
     """The checks of the lanes that run, with place, key and stored result.
 
@@ -215,19 +224,20 @@ def plan_checks(
     """
     specs = expand_all(in_suites_of_both(declared.head, declared.base), keyring.root)
     placed = [
-        PlannedCheck(_configured(spec, options), *place_of(spec, keyring.choice))
-        for lane, suite in running_lanes(declared, plan)
+        PlannedCheck(_configured(spec, options), *place_of(spec, keyring.choice), shadow=lane.name in shadow)
+        for lane, suite in running_lanes(declared, plan, shadow)
         for spec in wanted(lane, specs[lane.name], suite, options.names)
     ]
     keyed = keyring.keys(placed)
-    return tuple(
-        replace(
-            check,
-            key=keyed.get(check.spec.name),
-            stored=None if options.fresh or check.place is None else store.reusable(keyed[check.spec.name].digest),
-        )
-        for check in placed
-    )
+    return tuple(_known(check, keyed.get(check.spec.name), options, store) for check in placed)
+
+
+def _known(check: PlannedCheck, key: Key | None, options: RunOptions, store: ResultStore) -> PlannedCheck:
+    """The check with its key, and with the earlier result under it where one counts."""
+    if key is None or (options.fresh and not check.shadow):
+        return replace(check, key=key)
+    stored = store.reusable(key.digest)
+    return replace(check, key=key, known=stored) if check.shadow else replace(check, key=key, stored=stored)
 
 
 def _configured(spec: CheckSpec, options: RunOptions) -> CheckSpec:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, TextIO
 
 from touchgate import places
 from touchgate.edge import devices
+from touchgate.edge import shadow as shadow_of
 from touchgate.edge.planning import (
     Keyring,
     UsageFault,
@@ -66,10 +67,11 @@ def prepare(loader: TouchgateLoader, options: RunOptions, own: set[str], stream:
         raise UsageFault(f"'{unknown[0]}' is no lane, check or task of this repository{guess}; `doit list` shows all")
     plan = plan_lanes(declared, options)
     store = ResultStore(_own_folder(places.results_dir(options.environ)), str(repo.root))
-    if running_lanes(declared, plan):
+    shadow = shadow_of.choose(declared, plan, options.shadow) if not options.names else frozenset()
+    if running_lanes(declared, plan, shadow):
         keyring = Keyring(repo, declared.head, options.environ, devices.choose(options.device, options.environ))
         try:
-            checks = plan_checks(declared, plan, options, keyring, store)
+            checks = plan_checks(declared, plan, options, keyring, store, shadow)
         except ContentsFault as fault:
             raise UsageFault(str(fault)) from None
     else:
@@ -85,6 +87,7 @@ def prepare(loader: TouchgateLoader, options: RunOptions, own: set[str], stream:
         keyring=keyring,
         terminal=terminal,
         began=loader.began,
+        shadow=shadow,
     )
     estimates = {check.spec.name: 0.0 if check.stored else store.estimate(check.spec.name) for check in checks}
     terminal.header(replace(report_of(session), checks=()), estimates)
@@ -198,6 +201,8 @@ def report_of(session: Session) -> model.RunReport:
         reservation=session.options.reservation,
         notes=tuple(session.notes),
         interrupted=session.interrupted,
+        shadow_rate=session.options.shadow,
+        false_skips=shadow_of.false_skips(session) if session.shadow else (),
     )
 
 
@@ -215,6 +220,7 @@ def lane_reports(declared: Declared, plan: Plan, session: Session | None = None)
             where=str(decision.pattern.at if decision.pattern else lane.at if lane else ""),
             minutes=lane.minutes if lane else 0.0,
             seconds=lane_seconds(session.of_lane(decision.lane)) if session else 0.0,
+            shadow=session is not None and decision.lane in session.shadow,
         )
 
     return tuple(one(decision) for decision in plan.lanes)
@@ -237,6 +243,7 @@ def _check_report(session: Session, done: Finished) -> model.CheckReport:
         measured=done.measured,
         withheld=session.withheld(check) if broken else (),
         wants_gpu=check.wants_gpu,
+        shadow=check.shadow,
     )
     if outcome is None:
         return base

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 from touchgate import places
 from touchgate.checks.launcher import Launcher, Stopped
 from touchgate.gate.git import GitFault
+from touchgate.gate.model import Decision
 from touchgate.outcome import Outcome, Verdict
 from touchgate.results.contents import ContentsFault
 from touchgate.results.keys import visible_environment
@@ -64,10 +65,12 @@ class Session:
         keyring: Keyring,
         terminal: Terminal,
         began: float,
+        shadow: frozenset[str] = frozenset(),
     ) -> None:
         self.declared = declared
         self.plan = plan
         self.checks = tuple(checks)
+        self.shadow = shadow
         self.options = options
         self.choice = keyring.choice
         self.store = store
@@ -149,7 +152,7 @@ class Session:
             check = replace(check, key=self.keyring.keys([check])[check.spec.name])
         except (ContentsFault, GitFault) as fault:
             return self._finish(Finished(check, Outcome(Verdict.ERROR, reason=str(fault))))
-        if not self.options.fresh:
+        if not self.options.fresh and not check.shadow:
             stored = self.store.reusable(check.its_key.digest)
             if stored is not None:
                 return self._finish(Finished(check, stored.outcome, cached=True, log=stored.log, measured=stored.when))
@@ -241,7 +244,7 @@ class Session:
             blocker.append(f"{holder.user}, pid {holder.pid}")
             self.terminal.waiting(f"waiting for the lease of this host: {holder}; --lease-timeout 0 gives up at once")
 
-        what = " ".join(lane.lane for lane in self.plan.running)
+        what = " ".join(self.lanes)
         try:
             self._held = files.acquire(
                 directory,
@@ -278,6 +281,12 @@ class Session:
         with self._quiet:
             # A check that had just ended is being stored: it belongs in the report as what it came to.
             self._quiet.wait_for(lambda: self._in_flight == 0, SETTLING)
+
+    @property
+    def lanes(self) -> tuple[str, ...]:
+        """The lanes of head whose checks run: those that the plan runs, and those that shadow mode does."""
+        names = (one.lane for one in self.plan.lanes if one.decision is Decision.RUN or one.lane in self.shadow)
+        return tuple(name for name in names if name in self.declared.head)
 
     # -- afterwards -------------------------------------------------------------------------------------------------
 

@@ -52,13 +52,11 @@ def _not_planned() -> TaskError:
 
 
 def planned(session: Session) -> list[Task]:
-    """The lanes that run with their checks. What has a stored result is up to date."""
+    """The lanes whose checks run, with these. What has a stored result is up to date."""
     tasks: list[Task] = []
     lanes: list[Lane] = []
-    for decision in session.plan.running:
-        lane = session.declared.head.get(decision.lane)
-        if lane is None:
-            continue
+    for name in session.lanes:
+        lane = session.declared.head[name]
         lanes.append(lane)
         checks = [check for check in session.checks if check.spec.lane == lane.name]
         tasks.append(_group(lane, [check.spec.name for check in checks]))

@@ -11,7 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from touchgate.reports.model import CheckReport, LaneReport, RunReport
+from touchgate.reports.model import CheckReport, FalseSkip, LaneReport, RunReport
 from touchgate.reports.style import printable
 
 SCHEMA = 1
@@ -74,6 +74,8 @@ def result_json(report: RunReport) -> dict[str, Any]:
         "lease": report.lease,
         "reservation": report.reservation,
         "notes": report.notes,
+        "shadow_rate": report.shadow_rate,
+        "false_skips": [_false_skip(one) for one in report.false_skips],
         "counts": report.counts,
         "lanes": [lane_json(lane) for lane in sorted(report.lanes, key=lambda lane: lane.name)],
         "checks": [_check(check) for check in sorted(report.checks, key=lambda check: check.name)],
@@ -93,6 +95,7 @@ def lane_json(lane: LaneReport) -> dict[str, Any]:
         "where": lane.where,
         "minutes": lane.minutes,
         "seconds": lane.seconds,
+        "shadow": lane.shadow,
     }
     plain: dict[str, Any] = _plain(data)
     return plain
@@ -128,6 +131,18 @@ def _check(check: CheckReport) -> dict[str, Any]:
         "measured": check.measured,
         "withheld": check.withheld,
         "wants_gpu": check.wants_gpu,
+        "shadow": check.shadow,
+    }
+
+
+def _false_skip(one: FalseSkip) -> dict[str, Any]:
+    return {
+        "lane": one.lane,
+        "check": one.check,
+        "where": one.where,
+        "suspects": [{**path_json(each.path), "why": each.why, "pattern": each.pattern} for each in one.suspects],
+        "touched": one.touched,
+        "earlier": one.earlier,
     }
 
 

@@ -13,7 +13,7 @@ from typing import TextIO
 
 from touchgate.reports.model import CheckReport, RunReport, repeat
 from touchgate.reports.style import encodable, printable
-from touchgate.reports.words import plural, remark
+from touchgate.reports.words import false_skip, plural, remark
 
 MOST = 10
 """Annotations of one type that a forge shows for one step."""
@@ -33,7 +33,8 @@ def annotate(report: RunReport, stream: TextIO, environ: Mapping[str, str]) -> N
     """
     if not any(environ.get(name) for name in ACTIONS):
         return
-    broken = [check for check in report.checks if check.broken]
+    # What the gate got wrong first: it concerns more than this change.
+    broken = sorted((check for check in report.checks if check.broken), key=lambda check: not check.shadow)
     lines = [_error(check, report) for check in broken[:MOST]]
     if len(broken) > MOST:
         more = f"{plural(len(broken) - MOST, 'check')} more did not pass; the summary lists all {len(broken)}"
@@ -54,8 +55,10 @@ def _error(check: CheckReport, report: RunReport) -> str:
         properties["line"] = line
     if column:
         properties["col"] = column
-    properties["title"] = f"{check.name}: {check.word}"
-    message = [remark(check) or check.word, *check.detail[:DETAIL_LINES], repeat(check.name, report.suite)]
+    skips = [one for one in report.false_skips if one.check == check.name]
+    properties["title"] = f"{'FALSE SKIP: ' if skips else ''}{check.name}: {check.word}"
+    message = [line for one in skips for line in false_skip(one, report)]
+    message += [remark(check) or check.word, *check.detail[:DETAIL_LINES], repeat(check.name, report.suite)]
     text = "\n".join(printable(part) for part in message)
     listed = ",".join(f"{key}={value_of(printable(value))}" for key, value in properties.items())
     return f"::error {listed}::{data(text)}"

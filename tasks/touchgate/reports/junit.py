@@ -2,8 +2,9 @@
 
 A suite for each lane, a case for each check. A reused pass is a passed case that says so in its output. An untouched
 lane is one skipped case with the reason; a lane that runs without a check, and a check that was never reached, are
-errors, because a server that counted them as skipped would show green for what nobody measured. What XML 1.0 cannot
-hold, even escaped, is unprintable, so `printable` has made it a backslash escape.
+errors, because a server that counted them as skipped would show green for what nobody measured. The checks of a lane
+that is skipped, and run all the same to test the gate, are cases like any other. What XML 1.0 cannot hold, even escaped,
+is unprintable, so `printable` has made it a backslash escape.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ def junit_xml(report: RunReport) -> bytes:
 
 
 def _suite(lane: LaneReport, checks: list[CheckReport]) -> ET.Element:
-    if not lane.runs:
+    if not lane.runs and not checks:
         cases = [_lane_case(lane, "skipped", lane.reason or "untouched")]
     elif not checks:
         cases = [_lane_case(lane, "error", "the lane runs, but no check of it was run")]
@@ -52,6 +53,8 @@ def _case(check: CheckReport) -> ET.Element:
     seconds = 0.0 if check.cached else check.seconds or 0.0
     case = ET.Element("testcase", classname=printable(check.lane), name=printable(check.name), time=f"{seconds:.3f}")
     message, body = printable(check.reason or worst_error(check.worst, failed=True) or check.word), _body(check)
+    if check.shadow and check.broken:
+        message = f"its lane was to be skipped: {message}"
     if check.verdict in (Verdict.FAILED, Verdict.TIMED_OUT):
         ET.SubElement(case, "failure", message=message, type=check.verdict.value).text = body
     elif check.verdict is Verdict.ERROR:

@@ -79,7 +79,15 @@ def _fitted(head: str, rows: list[str], failures: list[str], limit: int | None) 
 
 def _failures(report: RunReport) -> list[str]:
     broken = sorted((check for check in report.checks if check.broken), key=lambda check: check.name)
-    return [_failure(check, report) for check in broken]
+    return [*_false_skips(report), *(_failure(check, report) for check in broken)]
+
+
+def _false_skips(report: RunReport) -> list[str]:
+    found = []
+    for one in report.false_skips:
+        title, *lines = words.false_skip(one, report)
+        found.append(f"\n#### {text(title)}\n\n" + "".join(f"- {text(line)}\n" for line in lines))
+    return found
 
 
 def _resources(report: RunReport) -> list[str]:
@@ -124,6 +132,8 @@ def _head(report: RunReport) -> str:
     for lane in report.running[:MANY]:
         where = "" if lane.where in lane.reason else f" {text(lane.where)}"
         lines.append(f"- {text(lane.name)} runs: {text(lane.reason)}{where}")
+    for lane in report.shadowed[:MANY]:
+        lines.append(f"- {text(lane.name)} is skipped, and run all the same to test that (shadow): {text(lane.reason)}")
     if report.untouched:
         names = ", ".join(code(lane.name) for lane in report.untouched[:MANY])
         names += ", ..." if len(report.untouched) > MANY else ""

@@ -31,6 +31,7 @@ WORDS = {
 """The word for each verdict. What failed is in capitals, so that it is found without colour."""
 
 NEVER_REACHED = "never reached"
+SHADOW = "shadow"
 
 
 @dataclass(frozen=True)
@@ -41,7 +42,7 @@ class CheckReport:
     name. seconds: wall time of the run that measured it. reason, detail, worst, cases, facts: as in
     `touchgate.outcome.Outcome`. log: path of the log. where: file:line:column of the declaration. measured: ISO time at
     which a cached result was measured. withheld: names of the variables that the check was not given. wants_gpu: a GPU
-    is among the places where it can be measured.
+    is among the places where it can be measured. shadow: its lane was to be skipped, and was run to test the gate.
     """
 
     name: str
@@ -62,6 +63,7 @@ class CheckReport:
     measured: str | None = None
     withheld: tuple[str, ...] = ()
     wants_gpu: bool = False
+    shadow: bool = False
 
     @property
     def passed(self) -> bool:
@@ -89,7 +91,9 @@ class CheckReport:
         if self.verdict is None:
             return NEVER_REACHED
         word = "cached" if self.reused else WORDS[self.verdict]
-        return word + (" (emulated)" if self.emulated and self.verdict is not Verdict.UNMEASURED else "")
+        added = [EMULATED] if self.emulated and self.verdict is not Verdict.UNMEASURED else []
+        added += [SHADOW] if self.shadow else []
+        return f"{word} ({', '.join(added)})" if added else word
 
 
 @dataclass(frozen=True)
@@ -97,7 +101,8 @@ class LaneReport:
     """One lane.
 
     decision: "run" or "skip". path, pattern, where: what fired, or the nearest that did not, and the file:line that
-    declares it. minutes: its target. seconds: wall time that its checks took in this run.
+    declares it. minutes: its target. seconds: wall time that its checks took in this run. shadow: it is skipped by the
+    decision, and run all the same to test it.
     """
 
     name: str
@@ -108,6 +113,7 @@ class LaneReport:
     where: str = ""
     minutes: float = 0.0
     seconds: float = 0.0
+    shadow: bool = False
 
     @property
     def runs(self) -> bool:
@@ -126,12 +132,42 @@ class LaneReport:
 
 
 @dataclass(frozen=True)
+class Suspect:
+    """A touched path that may be what no pattern of a lane covers. why: what speaks for it, or "".
+
+    pattern: the entry of `paths` that would cover it, as it stands in a lane file; None where YAML can't spell the name.
+    """
+
+    path: str
+    why: str
+    pattern: str | None
+
+
+@dataclass(frozen=True)
+class FalseSkip:
+    """A check that failed in a lane that was to be skipped.
+
+    where: file:line:column of the lane's declaration. suspects: likeliest first; all of the first rank, or all touched
+    paths where nothing speaks for any. touched: how many paths are touched. earlier: ISO time at which the check passed
+    under the same key, or None.
+    """
+
+    lane: str
+    check: str
+    where: str
+    suspects: tuple[Suspect, ...]
+    touched: int
+    earlier: str | None = None
+
+
+@dataclass(frozen=True)
 class RunReport:
     """A whole run; before it starts, the same value without checks is what `Terminal.header` shows.
 
     base, head, merge_base, proof, base_from, head_from, open_reason: as in `touchgate.gate.model.Change`. due: why
     every lane is due although the change can be told (a schedule, the default branch), or None. touched: how many
     paths. device: a line such as "emulated: no NVIDIA driver". lease: what is held, or None. seconds: wall time.
+    shadow_rate: the fraction of skipped lanes that was asked to run all the same.
     """
 
     base: str | None
@@ -153,6 +189,8 @@ class RunReport:
     reservation: str | None = None
     notes: tuple[str, ...] = ()
     interrupted: bool = False
+    shadow_rate: float = 0.0
+    false_skips: tuple[FalseSkip, ...] = ()
 
     @property
     def counts(self) -> dict[str, int]:
@@ -172,8 +210,13 @@ class RunReport:
 
     @property
     def untouched(self) -> tuple[LaneReport, ...]:
-        """The lanes that don't."""
-        return tuple(lane for lane in self.lanes if not lane.runs)
+        """The lanes that don't, not even to test the decision."""
+        return tuple(lane for lane in self.lanes if not lane.runs and not lane.shadow)
+
+    @property
+    def shadowed(self) -> tuple[LaneReport, ...]:
+        """The lanes that are skipped, and run all the same to test that decision."""
+        return tuple(lane for lane in self.lanes if lane.shadow)
 
 
 class Judged(Protocol):

@@ -110,8 +110,10 @@ class Terminal:
         with self._lock:
             self._estimates = dict(estimates or {})
             self._name_width = max((self._column(name) for name in self._estimates), default=0)
-            if report.device.startswith("emulated"):
-                self._word_width = len("passed (emulated)")
+            added = ["emulated"] if report.device.startswith("emulated") else []
+            added += ["shadow"] if report.shadowed else []
+            if added:
+                self._word_width = len(f"passed ({', '.join(added)})")
             self._lines(self._judged(report) + self._lanes(report) + self._hosts(report))
 
     def waiting(self, text: str) -> None:
@@ -157,6 +159,9 @@ class Terminal:
             for check in report.checks:
                 if check.broken:
                     lines += ["", *self._failure(check, report)]
+            for one in report.false_skips:
+                title, *why = words.false_skip(one, report)
+                lines += ["", self._paint(printable(title), "bold", "red"), *(f"   {printable(line)}" for line in why)]
             rest = self._unmeasured(report) + self._missed(report)
             rest += [self._paint(f"note: {printable(note)}", "yellow") for note in report.notes if note not in self._said]
             if lines or (rest and report.checks):
@@ -204,23 +209,27 @@ class Terminal:
                 said = "" if reason in (report.due, report.open_reason) else f": {reason}"
                 lines.append(printable(f"{words.plural(len(names), 'lane')} {verb}{said} ({words.some(names)})"))
         untouched = [lane for lane in report.untouched if not lane.set_aside]
+        if report.shadowed and not self._verbose:
+            names = words.some([lane.name for lane in report.shadowed])
+            are = f"{words.plural(len(report.shadowed), 'lane')} untouched, and run all the same to test that (shadow)"
+            lines.append(f"{are}: {printable(names)}")
         if not self._verbose:
             aside = [lane for lane in report.untouched if lane.set_aside]
             for reason, names in words.by_reason(
                 replace(lane, reason=lane.reason.partition(";")[0]) for lane in aside
             ).items():
                 lines.append(printable(f"{words.plural(len(names), 'lane')} {reason}: {words.some(names)}"))
-        if not untouched:
+        if not untouched and not (self._verbose and report.shadowed):
             return lines
         head = f"{words.plural(len(untouched), 'lane')} untouched"
         if self._verbose:
-            return [*lines, *(self._lane(lane, column) for lane in report.untouched)]
+            return [*lines, *(self._lane(lane, column) for lane in (*report.shadowed, *report.untouched))]
         if len(untouched) <= words.FEW:
             return [*lines, f"{head}: {', '.join(printable(lane.name) for lane in untouched)}"]
         return [*lines, f"{head} (-v 2 lists them)"]
 
     def _lane(self, lane: LaneReport, column: int) -> str:
-        idle = "not run" if lane.set_aside else "untouched"
+        idle = "shadow" if lane.shadow else "not run" if lane.set_aside else "untouched"
         word = ("affected" if lane.path is not None else "runs") if lane.runs else idle
         parts = [
             pad(printable(lane.name), column),
@@ -230,10 +239,10 @@ class Terminal:
             "" if lane.where in lane.reason else printable(lane.where),
         ]
         line = "   ".join(part for part in parts if part).rstrip()
-        return line if lane.runs else self._paint(line, "dim")
+        return line if lane.runs or lane.shadow else self._paint(line, "dim")
 
     def _hosts(self, report: RunReport) -> list[str]:
-        if not report.running:
+        if not report.running and not report.shadowed:
             return []
         pairs = (("device", report.device), ("lease", report.lease), ("reservation", report.reservation))
         return [f"{name}   {printable(value)}" for name, value in pairs if value]

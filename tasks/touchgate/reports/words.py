@@ -6,8 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from touchgate.reports.model import WORDS, CheckReport, LaneReport, RunReport
+from touchgate.reports.model import WORDS, CheckReport, FalseSkip, LaneReport, RunReport, repeat
 from touchgate.reports.resources import in_words
+from touchgate.reports.style import printable
 
 FEW = 6
 """So many names stand on a line that is not about them."""
@@ -101,7 +102,7 @@ def tally(checks: Iterable[CheckReport]) -> str:
     for check in checks:
         counts[check.word.lower()] = counts.get(check.word.lower(), 0) + 1
     plain = [*(word.lower() for word in WORDS.values()), "cached", "never reached"]
-    order = [word + suffix for word in plain for suffix in ("", " (emulated)")]
+    order = [word + suffix for word in plain for suffix in ("", " (emulated)", " (shadow)", " (emulated, shadow)")]
     # Only an error is counted in another number.
     return ", ".join(
         f"{counts[word]} {word.replace('error', 'errors') if counts[word] > 1 else word}" for word in order if word in counts
@@ -118,6 +119,8 @@ def last_line(report: RunReport) -> str:
         return f"{ended}nothing touched: {looked}, exit {report.exit}"
     counts = tally(report.checks) or "none ran"
     line = f"{ended}{plural(len(report.checks), 'check')}: {counts} in {duration(report.seconds)}"
+    if report.false_skips:
+        line += f", {plural(len({one.lane for one in report.false_skips}), 'lane')} skipped wrongly"
     return f"{line}, exit {report.exit}" if report.exit else line
 
 
@@ -131,6 +134,33 @@ def known_from(report: RunReport) -> str:
     if report.proof:
         parts.append(f"merge base: {report.proof}")
     return "; ".join(parts)
+
+
+def false_skip(one: FalseSkip, report: RunReport) -> tuple[str, ...]:
+    """What a failure in a lane that was to be skipped says about the gate: a title, then what to do about it."""
+    lines = [f"FALSE SKIP  lane {one.lane} was to be skipped, and {one.check} fails"]
+    here = one.suspects[:FEW]
+    for suspect in here:
+        likely = f"  ({suspect.why})" if suspect.why else ""
+        lines.append(f"touched, and no pattern of the lane lets it through: {printable(suspect.path)}{likely}")
+    if len(one.suspects) > len(here):
+        lines.append(f"or one of {plural(len(one.suspects) - len(here), 'path')} more")
+    patterns = [suspect.pattern for suspect in here if suspect.pattern]
+    if patterns:
+        several = "one of these is missing" if len(one.suspects) > 1 else "this is missing"
+        lines.append(f"most likely {several} in `paths` of the lane at {one.where}: {', '.join(patterns)}")
+    if not one.touched:
+        lines.append("no path is touched: it fails without any change")
+    elif one.earlier:
+        lines.append(
+            f"it passed on {moment(one.earlier)} with the same files of its lane: what broke it lies outside of these"
+        )
+    else:
+        lines.append(
+            f"or it fails without this change, too: check out the merge base {short(report.merge_base)} and run "
+            f"`{repeat(one.check, report.suite)}`"
+        )
+    return tuple(lines)
 
 
 def over_target(lane: LaneReport) -> str:

@@ -63,9 +63,8 @@ class Run(DoitRun):  # type: ignore[misc]  # doit has no types
             return None
         self._options = replace(self._options, also=frozenset(also))
         self.session = prepare(loader, self._options, own_names, self._stream(params))
-        running = [decision.lane for decision in self.session.plan.running if decision.lane in self.session.declared.head]
         if not names:
-            self.sel_tasks = [*running, *(params.get("default_tasks") or ())]
+            self.sel_tasks = [*self.session.lanes, *(params.get("default_tasks") or ())]
         # Checks on a GPU wait for their turn inside a doit thread; these must not keep the others from running.
         turns = sum(1 for check in self.session.checks if check.place == "gpu")
         params["num_process"] = self._options.jobs + turns
