@@ -191,4 +191,6 @@ def _languages(path: str, node: _Node, reference: Reference) -> tuple[str, ...]:
     if reference.how == "bytes":
         return ()
     own = language_of(path)
+    if reference.how == "source":
+        return (own,) if own else ()
     return (node.language,) if own in (None, node.language) else (own, node.language)

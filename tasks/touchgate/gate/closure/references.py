@@ -13,9 +13,9 @@ Each language module has
 
 Paths are relative to the repository's root, with "/", normalized, decoded with `surrogateescape`; a name that leads out of
 the root means nothing of the tree. A file is read as the language that its name tells, and as that of the file that names
-it (an included `.inc`), unless the reference is of the kind "bytes": then it counts and is not read. One edge too many costs
-a check, one too few merges a break: every branch of the preprocessor and every `cfg` counts, and what a reader is not sure
-about is a reference.
+it (an included `.inc`), unless the reference is of the kind "bytes": then it counts and is not read, or "source": then its
+name alone tells. One edge too many costs a check, one too few merges a break: every branch of the preprocessor and every
+`cfg` counts, and what a reader is not sure about is a reference.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 class Reference(NamedTuple):
     """One file or module that is named.
 
-    how: a word of the language module's own ("quotes", "angles", "import", "path"...), printable, or "bytes". text: what is
-    named, as written. line: from 1. candidates: plain data that `read` hands to `resolve`.
+    how: a word of the language module's own ("quotes", "angles", "import", "path"...), printable, or "bytes" or "source".
+    text: what is named, as written. line: from 1. candidates: plain data that `read` hands to `resolve`.
     """
 
     how: str
