@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 import textwrap
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -218,6 +220,14 @@ def test_level_by_level_is_the_dialect_over_the_whole_tree(patterns, tree):
         assert all("gives too" in problem for problem in problems) or (not expected and len(problems) == 1)
     else:
         assert [lane.each.path for lane in found.values()] == expected
+
+
+def test_the_example_of_the_docs():
+    page = (Path(__file__).resolve().parent.parent / "docs/lanes.md").read_text()
+    (example,) = [block for block in re.findall(r"^```yaml\n(.*?)^```", page, re.MULTILINE | re.DOTALL) if "each:" in block]
+    found = lanes(example, "crates/core/src", "crates/wire", "crates/attic", "docs")
+    assert list(found) == ["crate-core", "crate-wire", "docs-attic", "docs-core", "docs-wire", "toolchain", "release"]
+    assert [need.lane for need in found["release"].needs] == ["crate-core", "crate-wire"]
 
 
 # with real git

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import os
+import re
+import sys
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from touchgate.gate import automaton
-from touchgate.gate.patterns import Index, PatternList, nearest, nearest_of
+from touchgate.gate import automaton, dialect
+from touchgate.gate.patterns import Index, PatternList, list_faults, nearest, nearest_of
 
 from .github_paths import ALWAYS, CASES, LISTS, NEVER
 
@@ -229,6 +232,102 @@ def test_the_work_is_linear_in_the_path(monkeypatch):
     path = "ab" * 2000
     PatternList(["[ab]*a" + "[ab]" * 300, "*a*b*a*b*c"]).decides(path)
     assert len(steps) <= len(path)
+
+
+def lines_run(act) -> int:
+    """How many lines of the dialect and the automaton are executed: a count of the work that no machine's speed changes."""
+    count = 0
+
+    def inside(frame, event, argument):
+        nonlocal count
+        count += event == "line"
+        return inside
+
+    def trace(frame, event, argument):
+        return inside if frame.f_code.co_filename in (automaton.__file__, dialect.__file__) else None
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        act()
+    finally:
+        sys.settrace(before)
+    return count
+
+
+GROWING = [
+    # what is repeated in the pattern, and in the path
+    ("*a", "a"),
+    ("*a", "ab"),
+    ("**a", "a/"),
+    ("**/", "a/"),
+    ("a?", "a"),
+    ("a+", "a"),
+    ("[a-z]?", "a"),
+    ("[a-z]+", "z"),
+    ("[ab]+*", "ab"),
+    ("*?", "a"),
+    ("\\?+", "?"),
+    ("**/*?a+", "a/"),
+    ("a*b?[c]+", "abc"),
+]
+
+
+@pytest.mark.parametrize(("piece", "part"), GROWING)
+def test_the_work_is_linear_in_the_pattern_and_in_the_path(piece, part):
+    """Twice the pattern is at most about twice the work, and so is twice the path, however many ways there are to match."""
+
+    def work(pieces: int, parts: int) -> int:
+        return lines_run(lambda: PatternList([piece * pieces + "!"]).decides(part * parts))
+
+    # What is counted must be there to be counted.
+    once = work(100, 1000)
+    assert once > 1000
+    assert work(200, 1000) < 2.2 * once
+    assert work(100, 2000) < 2.2 * once
+    assert work(200, 2000) < 4.4 * once
+
+
+@pytest.mark.parametrize("pattern", ["*a" * 200, "a?" * 200, "[a-z]+" * 200, "**/" * 200 + "a", "*a?" * 200])
+def test_a_path_of_a_hundred_thousand_characters(monkeypatch, pattern):
+    """One step a character at most, and each step on an integer of one bit or two for every character of the pattern."""
+    sizes = []
+    step = automaton.Automaton.step
+    monkeypatch.setattr(
+        automaton.Automaton, "step", lambda self, bits, more: sizes.append(bits.bit_length()) or step(self, bits, more)
+    )
+    for path in ("a" * 100_000, "ab/" * 33_333):
+        sizes.clear()
+        PatternList([pattern]).decides(path)
+        assert len(sizes) <= len(path)
+        assert max(sizes) <= 2 * len(pattern) + 1
+
+
+def table_of_the_docs() -> list[tuple[str, str, str]]:
+    """The rows of docs/patterns.md: patterns, and what they let through and what they do not."""
+    page = (Path(__file__).resolve().parent.parent / "docs/patterns.md").read_text()
+    rows = re.findall(r"^\| (`[^|]*) \| ([^|]*) \| ([^|]*) \|", page, re.MULTILINE)
+    return [tuple(row) for row in rows]
+
+
+def quoted(cell: str) -> list[str]:
+    return [text[2:-2] if text.startswith("``") else text[1:-1] for text in re.findall(r"`` .+? ``|`[^`]+`", cell)]
+
+
+@pytest.mark.parametrize("row", table_of_the_docs(), ids=lambda row: row[0])
+def test_the_table_of_the_docs(row):
+    patterns, yes, no = (quoted(cell) for cell in row)
+    assert list_faults(patterns) == []
+    assert [path for path in [*yes, *no] if PatternList(patterns).decides(path) is not None] == yes
+    assert yes
+    assert no
+
+
+def test_the_table_of_the_docs_is_whole():
+    rows = table_of_the_docs()
+    assert len(rows) >= 25
+    signs = "".join(pattern for row in rows for pattern in quoted(row[0]))
+    assert all(sign in signs for sign in ("*", "**", "**/", "?", "+", "[", "\\", "!"))
 
 
 def test_the_work_of_all_lanes_is_not_a_product(monkeypatch):
