@@ -1,14 +1,19 @@
-"""Whole processes timed in turn: every contender once a round, so that a busy minute falls on all of them."""
+"""Whole processes timed in turn: every contender once a round, so that a busy minute falls on all of them.
+
+Beside the wall time stands what the process and those it waited for computed: less exact where several cores work at once,
+but it hardly depends on what else runs. A daemon's work is not in it.
+"""
 
 from __future__ import annotations
 
+import resource
 import statistics
 import subprocess
 import sys
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -35,37 +40,54 @@ def said(one: Contender, environ: Mapping[str, str]) -> str:
     return done.stdout + done.stderr
 
 
-def timed(one: Contender, environ: Mapping[str, str]) -> float:
-    """Wall time of the whole process, milliseconds."""
+class Times(NamedTuple):
+    """Milliseconds round by round: by the clock, and computed (user and system)."""
+
+    wall: list[float]
+    cpu: list[float]
+
+
+def timed(one: Contender, environ: Mapping[str, str]) -> tuple[float, float]:
+    """The whole process: wall and computing time, milliseconds."""
     whole = {**environ, **one.environ}
-    began = time.perf_counter()
+    before, began = _computed(), time.perf_counter()
     subprocess.run(one.command, cwd=one.folder, env=whole, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    return (time.perf_counter() - began) * 1000
+    return (time.perf_counter() - began) * 1000, _computed() - before
 
 
-def in_turn(contenders: Sequence[Contender], rounds: int, environ: Mapping[str, str]) -> dict[str, list[float]]:
+def _computed() -> float:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return (used.ru_utime + used.ru_stime) * 1000
+
+
+def in_turn(contenders: Sequence[Contender], rounds: int, environ: Mapping[str, str]) -> dict[str, Times]:
     """Times by name, one a round; a round before them warms the page cache."""
-    found: dict[str, list[float]] = {one.name: [] for one in contenders}
+    found = {one.name: Times([], []) for one in contenders}
     for number in range(rounds + 1):
         for one in contenders:
-            time_taken = timed(one, environ)
+            wall, cpu = timed(one, environ)
             if number:
-                found[one.name].append(time_taken)
+                found[one.name].wall.append(wall)
+                found[one.name].cpu.append(cpu)
     return found
 
 
-def summed(*parts: Sequence[float]) -> list[float]:
+def summed(*parts: Times) -> Times:
     """Times of one thing after the other, round by round."""
-    return [sum(times) for times in zip(*parts, strict=True)]
+    walls, cpus = zip(*parts, strict=True)
+    return Times([sum(times) for times in zip(*walls, strict=True)], [sum(times) for times in zip(*cpus, strict=True)])
 
 
-def row(name: str, times: Sequence[float], more: str = "") -> str:
+def row(name: str, times: Times, more: str = "") -> str:
     """A line of the table of times."""
-    return f"{name:44} {statistics.median(times):7.0f} [{min(times):.0f}-{max(times):.0f}]{more}"
+    wall = f"{statistics.median(times.wall):6.0f} [{min(times.wall):.0f}-{max(times.wall):.0f}]"
+    return f"{name:46} {wall:20} cpu {statistics.median(times.cpu):6.0f}{more}"
 
 
-def ratio(name: str, ours: Sequence[float], theirs: Sequence[float], goal: str) -> str:
-    """A line of ratios: the median and range pair by pair, and that of the two fastest rounds."""
-    ratios = sorted(one / other for one, other in zip(ours, theirs, strict=True))
+def ratio(name: str, ours: Times, theirs: Times, goal: str) -> str:
+    """A line of ratios: the median and range pair by pair, that of the two fastest rounds, and that of the computing."""
+    ratios = sorted(one / other for one, other in zip(ours.wall, theirs.wall, strict=True))
     pairs = f"{statistics.median(ratios):6.2f} [{ratios[0]:.2f}-{ratios[-1]:.2f}]"
-    return f"{name:75} {pairs:20} fastest {min(ours) / min(theirs):5.2f}   goal {goal}"
+    fastest = min(ours.wall) / min(theirs.wall)
+    computed = statistics.median(ours.cpu) / statistics.median(theirs.cpu)
+    return f"{name:75} {pairs:20} fastest {fastest:5.2f}  cpu {computed:5.2f}  goal {goal}"
