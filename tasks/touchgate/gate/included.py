@@ -16,7 +16,7 @@ from touchgate.gate.model import Included
 from touchgate.gate.plan import untouched
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from touchgate.gate.change import Judged
     from touchgate.gate.closure.graph import Closure
@@ -106,7 +106,7 @@ def _of_side(repo: Repository, change: Change, side: _Side, lanes: Mapping[str, 
 
     found = {}
     try:
-        closures = LaneClosures.of(repo, change, side.commit)
+        closures = LaneClosures.of(repo, side.commit)
         with suppress(ClosureFault):  # each lane's own is told below
             closures.explore(lanes.values())
     except Exception as fault:  # noqa: BLE001  not asked again lane by lane: git may take minutes to give up
@@ -118,6 +118,23 @@ def _of_side(repo: Repository, change: Change, side: _Side, lanes: Mapping[str, 
             hit = untold(fault)
         if hit is not None:
             found[name] = hit
+    return found
+
+
+def files_of(repo: Repository, lanes: Iterable[Lane]) -> dict[str, tuple[tuple[str, ...], str]]:
+    """For each lane that has sources, the files of the working tree that they reach, and why that can't be told or ""."""
+    wanted = [lane for lane in lanes if has_sources(lane)]
+    if not wanted:
+        return {}
+    from touchgate.gate.closure.of_lanes import LaneClosures  # noqa: PLC0415  as above
+
+    closures = LaneClosures.of(repo, None)
+    found: dict[str, tuple[tuple[str, ...], str]] = {}
+    for lane in wanted:
+        try:
+            found[lane.name] = tuple(closures.closure(lane).files), ""
+        except Exception as fault:  # noqa: BLE001  it must not let an old result stand
+            found[lane.name] = (), _in_words(fault)
     return found
 
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from touchgate.gate.git import Repository
-    from touchgate.gate.model import Change, Lane
+    from touchgate.gate.model import Lane
 
 MANIFEST = "manifest.json"
 """Of a folder of vectors: it names the decoder and its kernel."""
@@ -32,13 +32,9 @@ class LaneClosures:
         self._graph = Graph(tree, cache)
 
     @classmethod
-    def of(cls, repo: Repository, change: Change, commit: str | None) -> LaneClosures:
+    def of(cls, repo: Repository, commit: str | None) -> LaneClosures:
         """Those of a commit; None: of the working tree."""
-        tree: Tree
-        if commit is None:
-            tree = WorkTree(repo, [touched.path for touched in change.paths if touched.status == "?"])
-        else:
-            tree = CommitTree(repo, commit)
+        tree = WorkTree(repo) if commit is None else CommitTree(repo, commit)
         return cls(tree, Cache(default_folder(repo.environ)))
 
     def closure(self, lane: Lane) -> Closure:

@@ -251,12 +251,11 @@ class CommitTree(_Walked):
 
 
 class WorkTree(_Walked):
-    """The files of the checkout, and those that a sparse checkout leaves out of it. untracked: paths, for `below`."""
+    """The files of the checkout, and those that a sparse checkout leaves out of it."""
 
-    def __init__(self, repo: Repository, untracked: Iterable[str] = ()) -> None:
+    def __init__(self, repo: Repository) -> None:
         super().__init__()
         self._repo = repo
-        self._untracked = tuple(untracked)
         self._contents: dict[str, bytes] = {}
         self._left_out: dict[str, dict[str, Entry]] = {}
         self._gitlinks: set[str] = set()
@@ -337,10 +336,10 @@ class WorkTree(_Walked):
         return hashlib.sha1(b"blob %d\0%b" % (len(content), content), usedforsecurity=False).hexdigest()
 
     def below(self, folder: str) -> Iterable[str]:
-        """See Tree."""
-        tracked = [entry.path for entry in self._repo.tracked([folder] if folder else None)]
-        start = f"{folder}/" if folder else ""
-        return list(dict.fromkeys([*tracked, *(path for path in self._untracked if path.startswith(start))]))
+        """See Tree. What is ignored is left out: it is touched by no change."""
+        within = [folder] if folder else None
+        tracked = (entry.path for entry in self._repo.tracked(within))
+        return list(dict.fromkeys([*tracked, *sorted(self._repo.changed_in_worktree(within))]))
 
 
 def _kind(mode: int) -> str:
