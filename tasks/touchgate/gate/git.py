@@ -287,6 +287,11 @@ class Repository:
             found.append((Commit(commit, tuple(parents), tree), subject))
         return found
 
+    def graph(self, tips: Sequence[str]) -> dict[str, tuple[str, ...]]:
+        """The commits reachable from the tips, each with its parents as far as they are here, the newest first."""
+        lines = self._ask("rev-list", "--parents", *tips, "--").decode("ascii").splitlines()
+        return {one: tuple(parents) for one, *parents in map(str.split, lines)}
+
     def shallow_commits(self) -> frozenset[str]:
         """The commits whose parents were cut off when this clone was made; empty in a whole one."""
         try:

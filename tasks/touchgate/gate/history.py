@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from touchgate.gate.forge import is_job
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
 FETCH_CURE = "fetch the whole history (`fetch-depth: 0` in CI, or `git fetch --unshallow`), or give --fetch"
 
@@ -60,6 +60,19 @@ class Untold(Exception):
     def __init__(self, reason: str, lack: Lack | None = None) -> None:
         super().__init__(reason)
         self.lack = lack
+
+
+def depth_of(border: Collection[str], tips: Sequence[str], graph: Mapping[str, Sequence[str]]) -> int:
+    """How many commits lie between the tips and the farthest commit of the border, both ends counted."""
+    depth = deepest = 0
+    level, seen = set(tips), set(tips)
+    while level:
+        depth += 1
+        if not level.isdisjoint(border):
+            deepest = depth
+        level = {parent for commit in level for parent in graph.get(commit, ())} - seen
+        seen |= level
+    return deepest
 
 
 def prove(

@@ -18,7 +18,7 @@ from urllib.parse import unquote, urlsplit
 
 from touchgate.gate import forge, process
 from touchgate.gate.git import Repository
-from touchgate.gate.history import STEPS, Lack
+from touchgate.gate.history import STEPS, Lack, depth_of
 from touchgate.gate.process import GitFault
 from touchgate.gate.scratch import Scratch
 
@@ -123,10 +123,12 @@ class Remote:
         if not self._steps:
             raise GitFault(f"the last {self._depth} commits did not prove a merge base, and no more are fetched")
         step = self._steps.pop(0)
+        # Not --deepen: asked for a depth from where history ends here, git's server forgets some of the ends.
+        depth = f"--depth={depth_of(before, tips, self._repo.graph(tips)) + step}"
         try:
-            self._fetch([_keeping(tip) for tip in dict.fromkeys(tips)], [f"--deepen={step}"])
+            self._fetch([_keeping(tip) for tip in dict.fromkeys(tips)], [depth])
         except _Refused:
-            self._fetch(self._tips_by_ref(tips), [f"--deepen={step}"])
+            self._fetch(self._tips_by_ref(tips), [depth])
         self._depth += step
         if self._repo.shallow_commits() == before:
             raise GitFault(f"{self.name} has no more history to give")
