@@ -20,6 +20,7 @@ LAYERS = {
     # part of the package: the parts that it may import beside itself, while it runs
     **{part: set() for part in ("__init__", "gate", "bundle", *BASIC)},
     **{part: {"gate", *BASIC} for part in ("leases", "devices", "fetching")},
+    "migrate": {"gate"},
     "results": {"gate", "devices", *BASIC},
     "checks": {"gate", "results", "leases", "devices", *BASIC},
     "reports": {"gate", "results", "leases", "devices", "checks", *BASIC},

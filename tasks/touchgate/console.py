@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 COMMANDS = {
     "gate": ("touchgate.gate.cli", "say whether a change touches any lane, and why"),
+    "migrate": ("touchgate.migrate.cli", "take gate jobs out of workflows: each job that needed one gates itself"),
     "replay": ("touchgate.replay.cli", "play the last merges, and find where another gate disagrees"),
     "bundle": ("touchgate.bundle", "write the gate as one file, touchgate.pyz, that needs nothing but Python"),
 }

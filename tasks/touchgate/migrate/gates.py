@@ -1,0 +1,398 @@
+"""What a gate job decides: for each of its outputs the question that a touchgate step is to ask instead."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from touchgate.gate import located
+from touchgate.gate.check_declarations import NAME
+from touchgate.gate.located import Problem
+from touchgate.migrate import expressions, filters
+from touchgate.migrate.expressions import Unreadable
+from touchgate.migrate.tree import Node, Pairs, Scalar, Text, data, resolved
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from touchgate.migrate.jobs import Job, Workflow
+
+
+@dataclass(frozen=True)
+class Question:
+    """What a step asks: whether the workflow's own list (`workflow`) or any of the lanes is touched; none: any at all."""
+
+    workflow: str = ""
+    lanes: tuple[str, ...] = ()
+    suite: str = ""
+    base: str = ""
+    head: str = ""
+
+    def or_(self, other: Question) -> Question | None:
+        """Both as one question; None where no single one says it."""
+        if self == other:
+            return self
+        if not self.lanes or not other.lanes or replace(self, lanes=()) != replace(other, lanes=()):
+            return None
+        return replace(self, lanes=tuple(dict.fromkeys([*self.lanes, *other.lanes])))
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What an output means. inverted: "true" says untouched. writes_false: its "no" is a text, so true where bare."""
+
+    question: Question
+    inverted: bool = False
+    writes_false: bool = True
+
+
+@dataclass(frozen=True)
+class Undecided:
+    """Why an output can't be mapped, and where it is written."""
+
+    problem: Problem
+
+
+@dataclass
+class Gate:
+    """A job that decides. blocks: why it can't go, nor anything that asks it. notes: what will differ."""
+
+    job: Job
+    outputs: dict[str, Decision | Undecided] = field(default_factory=dict)
+    blocks: list[Problem] = field(default_factory=list)
+    notes: list[Problem] = field(default_factory=list)
+
+    def output(self, name: str) -> Decision | Undecided | None:
+        """The output of this name, in whatever case it is written."""
+        return next((found for key, found in self.outputs.items() if key.lower() == name.lower()), None)
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What the person said. lanes: output ("job.output" or "output") -> lane, `!` before it where the output is inverted.
+
+    own_paths: outputs that the workflow's own list answers. gates: jobs that only decide, whatever their steps are.
+    """
+
+    lanes: Mapping[str, str] = field(default_factory=dict)
+    own_paths: frozenset[str] = frozenset()
+    gates: frozenset[str] = frozenset()
+    windows: bool = False
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """What lies around the workflow. lanes: name -> patterns of every declared lane; None: they can't be read.
+
+    read: the text of another file of the repository. submodules: their paths.
+    """
+
+    lanes: Mapping[str, tuple[str, ...]] | None = field(default_factory=dict)
+    read: Callable[[str], str | None] = lambda _: None
+    submodules: frozenset[str] = frozenset()
+
+
+@dataclass
+class NewLanes:
+    """The lanes that a workflow's filters become. added: name -> (patterns, where the filter stands)."""
+
+    stem: str
+    known: Mapping[str, tuple[str, ...]] | None
+    added: dict[str, tuple[tuple[str, ...], str]] = field(default_factory=dict)
+
+    def name_for(self, wish: str, patterns: tuple[str, ...], where: str) -> str:
+        """The lane with these patterns: one that is there under this name, else a new one."""
+        if self.known is None:
+            raise filters.Untranslatable("the lanes of tasks/*.yml can't be read: see `doit lanes check`")
+        plain = re.sub(r"[^A-Za-z0-9._-]+", "-", wish)
+        for name in (plain, f"{self.stem}-{plain}"):
+            there = self.added[name][0] if name in self.added else self.known.get(name)
+            if not re.fullmatch(NAME, name) or (there is not None and there != patterns):
+                continue
+            if there is None:
+                self.added[name] = (patterns, where)
+            return name
+        raise filters.Untranslatable(f"lanes named '{plain}' and '{self.stem}-{plain}' exist with other paths")
+
+
+_ACTION = re.compile(r"(?P<name>[^@]+?)/?(@.*)?")
+_HELPERS = re.compile(r"actions/(checkout|setup-[a-z]+|cache)|[\w.-]+/setup-[\w-]+|actions/create-github-app-token")
+_CALL = re.compile(r"(?<![\w./-])(?:[\w./-]*/)?touchgate(?:\.pyz)?\s+gate(?P<rest>[^\n;&|]*)")
+_HARMLESS = re.compile(
+    r"\s*(#.*|set [-+][\w ]+|echo .*|git (fetch|config|log|status|rev-parse|diff|merge-base)\b.*|(python3? -m )?(pip|pipx|uv) .*|)\s*"
+)
+_OUTPUT_OF = re.compile(
+    r"steps\.(?P<step>[A-Za-z_][\w-]*)\.outputs(?:\.(?P<name>[A-Za-z_][\w-]*)|\['(?P<quoted>[^']+)'\])", re.IGNORECASE
+)
+
+
+def find(workflow: Workflow, asked: Asked, around: Surroundings, lanes: NewLanes) -> dict[str, Gate]:
+    """The gate jobs of a workflow by their ids: jobs with a step that decides, whose outputs other jobs test."""
+    tested = {
+        found.id
+        for job in workflow.jobs.values()
+        for use in job.references
+        if use.part == "outputs" and use.is_condition and (found := workflow.job(use.job)) is not None
+    }
+    gates = {}
+    for name in workflow.jobs:
+        if name in tested or name in asked.gates:
+            gate = _Reader(workflow, workflow.jobs[name], asked, around, lanes).gate()
+            if gate is not None:
+                gates[name] = gate
+    return gates
+
+
+class _Reader:
+    def __init__(self, workflow: Workflow, job: Job, asked: Asked, around: Surroundings, lanes: NewLanes) -> None:
+        self.workflow = workflow
+        self.text = workflow.text
+        self.job = job
+        self.asked = asked
+        self.around = around
+        self.lanes = lanes
+        self.result = Gate(job)
+
+    def problem(self, node: Node, message: str, hint: str | None = None) -> Problem:
+        return Problem(self.text.at(node.start), message, hint)
+
+    def gate(self) -> Gate | None:
+        kinds = [self.kind_of(step) for step in self.job.steps]
+        if not any(kind in ("dorny", "tj", "touchgate", "script") for kind in kinds) and self.job.id not in self.asked.gates:
+            return None
+        block = self.result.blocks.append
+        name = self.job.id
+        for step, kind in zip(self.job.steps, kinds, strict=True):
+            if kind == "more" and name not in self.asked.gates:
+                what = _text(step, "uses") or "a script that writes no output"
+                hint = f"--gate {name} says that it only decides"
+                block(self.problem(step, f"'{name}' may do more than decide: {what}", hint))
+        if self.job.needs:
+            block(self.problem(self.job.key, f"the gate job '{name}' itself needs {located.words(self.job.needs)}"))
+        if self.job.node.get("strategy"):
+            block(self.problem(self.job.key, f"the gate job '{name}' has a matrix: its outputs are those of one leg"))
+        outputs = self.job.node.get("outputs")
+        if isinstance(outputs, Pairs):
+            for output in outputs.names():
+                value = outputs.get(output)
+                if isinstance(value, Scalar):
+                    self.result.outputs[output] = self.output(output, value)
+        return self.result
+
+    def kind_of(self, step: Pairs) -> str:
+        """What kind of step it is: one of those that decide, "helper" or "more"."""
+        uses = _text(step, "uses")
+        if uses:
+            found = _ACTION.fullmatch(uses)
+            name = (found["name"] if found else uses).lower()
+            if name == "dorny/paths-filter":
+                return "dorny"
+            if name == "tj-actions/changed-files":
+                return "tj"
+            if name.rpartition("/")[2] == "touchgate":
+                return "touchgate"
+            return "helper" if _HELPERS.fullmatch(name) else "more"
+        script = _text(step, "run")
+        if "GITHUB_OUTPUT" in script or "set-output" in script or _CALL.search(script):
+            return "script"
+        return "helper" if all(_HARMLESS.fullmatch(line) for line in script.splitlines()) else "more"
+
+    def output(self, name: str, value: Scalar) -> Decision | Undecided:
+        """The question behind one output: the person's word, else what its step asks."""
+        said = self.said(name)
+        source, output = self.source(value)
+        step = source if isinstance(source, Pairs) else None
+        kind = self.kind_of(step) if step is not None else ""
+        if said is not None:
+            question, inverted = said
+            writes_false = kind != "script" or "false" in _text(step, "run")
+            return Decision(question, inverted=inverted, writes_false=writes_false)
+        if isinstance(source, Problem):
+            return Undecided(source)
+        try:
+            if kind == "dorny":
+                return Decision(self.dorny(source, output))
+            if kind == "tj":
+                return Decision(self.tj(name, source, output))
+            if kind == "touchgate":
+                return Decision(self.action(source, output))
+            call = _CALL.search(_text(source, "run"))
+            if call:
+                return Decision(self.call(call["rest"], output))
+        except filters.Untranslatable as fault:
+            return Undecided(self.problem(source, f"output '{name}': {fault}"))
+        if name in (self.around.lanes or {}):
+            return Decision(Question(lanes=(name,)), writes_false="false" in _text(source, "run"))
+        message = f"output '{name}' is decided by a script, which can't be read"
+        return Undecided(self.problem(source, message, f"say what it asks: --lane {name}=LANE, or --paths {name}"))
+
+    def said(self, name: str) -> tuple[Question, bool] | None:
+        for full in (f"{self.job.id}.{name}", name):
+            if full in self.asked.own_paths:
+                return Question(workflow=self.workflow.file), False
+            if full in self.asked.lanes:
+                lane = self.asked.lanes[full]
+                return Question(lanes=(lane.removeprefix("!"),)), lane.startswith("!")
+        return None
+
+    def source(self, value: Scalar) -> tuple[Pairs | Problem, str]:
+        """The step that sets an output, and the name that the output has there."""
+        texts = expressions.embedded(value.value)
+        found = _OUTPUT_OF.fullmatch(texts[0].strip()) if len(texts) == 1 and value.value.strip().startswith("${{") else None
+        if found is None or not value.value.strip().endswith("}}"):
+            return self.problem(value, "this output is more than one step's output"), ""
+        for step in self.job.steps:
+            if _text(step, "id").lower() == found["step"].lower():
+                return step, found["name"] or found["quoted"]
+        return self.problem(value, f"no step of '{self.job.id}' has the id '{found['step']}'"), ""
+
+    # ---- the tools
+
+    def lane(self, wish: str, patterns: list[str], node: Node, *, every: bool = False) -> Question:
+        said = filters.translated(patterns, every=every)
+        heads = [text.removesuffix("/**") for text in said if text.endswith("/**")]
+        said += [head for head in heads if head in self.around.submodules and not head.startswith("!")]
+        name = self.lanes.name_for(wish, tuple(dict.fromkeys(said)), str(self.text.at(node.start)))
+        return Question(lanes=(name,))
+
+    def dorny(self, step: Pairs, output: str) -> Question:
+        given = step.get("with")
+        given = given if isinstance(given, Pairs) else Pairs(0, 0, None, flow=False)
+        if given.get("working-directory"):
+            raise filters.Untranslatable("`working-directory` is set")
+        for key in ("base", "ref"):
+            if found := given.own(key):
+                message = f"'{key}' is left out: touchgate takes base and head from the event"
+                self.note(self.problem(found[0], message))
+        written = given.get("filters")
+        if not isinstance(written, Scalar):
+            raise filters.Untranslatable("the step has no filters")
+        rules, where = self.rules(written.value)
+        if output not in rules:
+            raise filters.Untranslatable(f"'{output}' is no filter of {where} but a list or a count")
+        quantifier = given.get("predicate-quantifier")
+        every = isinstance(quantifier, Scalar) and quantifier.value == "every"
+        patterns = _patterns(rules[output])
+        # Negatives take back only under `every`.
+        return self.lane(output, patterns, written, every=every)
+
+    def rules(self, written: str) -> tuple[dict[str, object], str]:
+        """The filters by their names, inline or from a file, and where they are."""
+        where = "the step"
+        if "\n" not in written and ":" not in written:
+            where = written.strip()
+            found = self.around.read(where)
+            if found is None:
+                raise filters.Untranslatable(f"the filters' file {where} is not there")
+            written = found
+        document = located.read(written.encode(), where)
+        if document.problems:
+            raise filters.Untranslatable(f"the filters can't be read: {document.problems[0].message}")
+        rules = data(Text(where, written).root)
+        if not isinstance(rules, dict):
+            raise filters.Untranslatable("the filters are no mapping")
+        return rules, where
+
+    def tj(self, wish: str, step: Pairs, output: str) -> Question:
+        given = step.get("with")
+        given = given if isinstance(given, Pairs) else Pairs(0, 0, None, flow=False)
+        known = {"files", "files_ignore", "files_yaml", "fetch_depth", "token", "skip_initial_fetch", "separator", "json"}
+        for key, _ in given.pairs:
+            if key.value in ("base_sha", "sha"):
+                self.note(self.problem(key, f"'{key.value}' is left out: touchgate takes base and head from the event"))
+            elif key.value not in known:
+                raise filters.Untranslatable(f"`{key.value}` is set")
+        ending = next((end for end in ("any_changed", "any_modified") if output == end or output.endswith(f"_{end}")), None)
+        if ending is None:
+            raise filters.Untranslatable(f"'{output}' says something else than whether anything changed")
+        if ending == "any_changed":
+            self.note(self.problem(step, "deleted files count too, which 'any_changed' passes over"))
+        if output != ending:
+            written = given.get("files_yaml")
+            rules = self.rules(written.value)[0] if isinstance(written, Scalar) else {}
+            group = output.removesuffix(f"_{ending}")
+            if group not in rules:
+                raise filters.Untranslatable(f"'{group}' is no group of `files_yaml`")
+            patterns, ignored = _patterns(rules[group]), []
+        else:
+            patterns, ignored = (
+                [line.strip() for line in found.value.splitlines() if line.strip()] if isinstance(found, Scalar) else []
+                for found in (given.get("files"), given.get("files_ignore"))
+            )
+        if any(pattern.startswith("!") for pattern in (*patterns, *ignored)):
+            raise filters.Untranslatable("a pattern with `!`; write it in `files_ignore`")
+        if any("*" not in pattern and "." not in pattern.rpartition("/")[2] for pattern in patterns):
+            raise filters.Untranslatable("a pattern that may name a folder; write 'folder/**'")
+        said = filters.translated(patterns) if patterns else ["**"]
+        said += [f"!{text}" for pattern in ignored for text in filters.one(pattern)]
+        name = self.lanes.name_for(wish, tuple(said), str(self.text.at(step.start)))
+        return Question(lanes=(name,))
+
+    def action(self, step: Pairs, output: str) -> Question:
+        if output != "run":
+            raise filters.Untranslatable(f"'{output}' is no yes or no")
+        given = data(step.get("with")) if step.get("with") else {}
+        texts = {key: value[0] for key, value in given.items()} if isinstance(given, dict) else {}
+        return Question(
+            workflow=texts.get("workflow", ""),
+            lanes=tuple(texts.get("lane", "").split()),
+            suite=texts.get("suite", ""),
+            base=texts.get("base", ""),
+            head=texts.get("head", ""),
+        )
+
+    def call(self, line: str, output: str) -> Question:
+        """`touchgate gate ...` as a question. Words with blanks are expressions of the forge."""
+        if output != "run":
+            raise filters.Untranslatable(f"'{output}' is no yes or no")
+        held: list[str] = []
+
+        def hold(found: re.Match[str]) -> str:
+            held.append(found[0])
+            return f"\x01{len(held) - 1}\x02"
+
+        try:
+            words = shlex.split(re.sub(r"\$\{\{.*?\}\}", hold, line))
+        except ValueError as fault:
+            raise filters.Untranslatable("the call of touchgate can't be read") from fault
+        words = [re.sub("\x01([0-9]+)\x02", lambda found: held[int(found[1])], word) for word in words]
+        options: dict[str, list[str]] = {"--lane": [], "--suite": []}
+        plain: list[str] = []
+        while words:
+            word = words.pop(0)
+            name, _, value = word.partition("=")
+            if name in options and (value or words):
+                options[name].append(value or words.pop(0))
+            elif word != "--json" and not word.startswith(("-", ">", "<")):
+                plain.append(word)
+            elif word != "--json":
+                raise filters.Untranslatable(f"the call of touchgate has {word!r}")
+        if any("$" in word.replace("${{", "") for word in (*plain, *options["--lane"], *options["--suite"])):
+            raise filters.Untranslatable("the call of touchgate takes words from the shell")
+        workflow = plain.pop(0) if len(plain) in (1, 3) else ""
+        base, head = plain if len(plain) == 2 else ("", "")  # noqa: PLR2004 - BASE and HEAD
+        return Question(workflow, tuple(options["--lane"]), (options["--suite"] or [""])[-1], base, head)
+
+    def note(self, problem: Problem) -> None:
+        if problem not in self.result.notes:
+            self.result.notes.append(problem)
+
+
+def _patterns(rule: object) -> list[str]:
+    """The patterns of one filter: a text, or lists of lists of them (anchors nest them)."""
+    if isinstance(rule, tuple):
+        return [str(rule[0])]
+    if isinstance(rule, list):
+        return [pattern for item in rule for pattern in _patterns(item)]
+    raise filters.Untranslatable("it asks how a file changed (`added`, `modified`), not only which")
+
+
+def _text(step: Pairs | None, key: str) -> str:
+    found = step.get(key) if step is not None else None
+    found = resolved(found) if found is not None else None
+    return found.value if isinstance(found, Scalar) else ""
+
+
+__all__ = ["Asked", "Decision", "Gate", "NewLanes", "Question", "Surroundings", "Undecided", "Unreadable", "find"]

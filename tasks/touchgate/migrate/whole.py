@@ -1,0 +1,96 @@
+"""One workflow's text migrated: read, planned, edited, and the result read again."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import PurePosixPath
+
+from touchgate.gate import located
+from touchgate.gate.located import DeclarationError, Problem
+from touchgate.gate.model import At
+from touchgate.gate.workflow import EventPaths, read_paths
+from touchgate.migrate import edits, gates, guard, jobs, verify
+from touchgate.migrate.gates import Asked, NewLanes, Surroundings
+from touchgate.migrate.tree import Text
+
+_MOST_ATTEMPTS = 100
+
+
+@dataclass(frozen=True)
+class Migrated:
+    """What became of a file. text: the new one, None where it stays; lanes: name -> (patterns, where they came from).
+
+    left: what was left alone, and why. notes: what will differ, and drift.
+    """
+
+    file: str
+    text: str | None
+    lanes: dict[str, tuple[tuple[str, ...], str]]
+    left: tuple[Problem, ...]
+    notes: tuple[Problem, ...]
+
+
+def migrate(file: str, content: bytes, uses: str, asked: Asked, around: Surroundings) -> Migrated:
+    """Migrate one workflow. Raises DeclarationError where it is no YAML that can be read."""
+    document = located.read(content, file)
+    if document.problems:
+        raise DeclarationError(document.problems, {file: content})
+    source = content.decode("utf-8")
+    mark = "\ufeff" if source.startswith("\ufeff") else ""
+    text = Text(file, source.removeprefix("\ufeff"))
+    drift = tuple(drift_of(file, content))
+    workflow = jobs.read(text)
+    if workflow is None:
+        return Migrated(file, None, {}, (), drift)
+    lanes = NewLanes(PurePosixPath(file).stem, around.lanes)
+    found = gates.find(workflow, asked, around, lanes)
+    if not found:
+        return Migrated(file, None, {}, (), drift)
+    refused: dict[str, Problem] = {}
+    for _ in range(_MOST_ATTEMPTS):
+        plan = guard.plan(workflow, found, asked, refused)
+        changes, conflicts = edits.of_plan(workflow, plan, uses)
+        if not conflicts:
+            break
+        refused.update(conflicts)
+    notes = (*drift, *plan.notes)
+    if not changes or conflicts:
+        return Migrated(file, None, {}, plan.left, drift)
+    result = edits.apply(text.text, changes)
+    different = verify.difference(workflow, plan, uses, result)
+    if different is not None:
+        problem = Problem(At(file, 1, 1), f"left alone: the changed text would not say what was meant ({different})")
+        return Migrated(file, None, {}, (problem,), drift)
+    asked_for = {lane for one in plan.guards.values() for question in one.questions.values() for lane in question.lanes}
+    used = {name: lane for name, lane in lanes.added.items() if name in asked_for}
+    return Migrated(file, mark + result, used, plan.left, notes)
+
+
+def drift_of(file: str, content: bytes) -> list[Problem]:
+    """Where the path lists of two events differ, each with both places. Nothing where they can't be read."""
+    try:
+        events = list(read_paths(content, file).events.values())
+    except DeclarationError:
+        return []
+    filtered = [event for event in events if event.is_filtered]
+    found: list[Problem] = []
+    for one, other in pairwise(filtered):
+        if not one.same_lists(other):
+            found += _drift(one, other)
+    return found
+
+
+def _drift(one: EventPaths, other: EventPaths) -> list[Problem]:
+    found = []
+    for here, there in ((one, other), (other, one)):
+        for kind, ours, theirs in (("paths", here.paths, there.paths), ("paths-ignore", here.ignore, there.ignore)):
+            others = {pattern.text for pattern in theirs or ()}
+            found += [
+                Problem(pattern.at, f"'{pattern.text}' is in '{kind}' of {here.event}, and not of {there.event} ({there.at})")
+                for pattern in ours or ()
+                if pattern.text not in others
+            ]
+    return found or [
+        Problem(other.at, f"the paths of {other.event} stand in another order than those of {one.event} ({one.at})")
+    ]
