@@ -83,20 +83,25 @@ def _gained(
     base: Mapping[str, Lane],
     reached: Mapping[str, Included],
 ) -> frozenset[str]:
-    merge_base = judged.change.merge_base
     touched = touched_but_gone(head, base, judged.change, reached)
-    if not touched or merge_base is None or merge_base == judged.base_tip:
+    if not touched or judged.change.merge_base is None:
         return frozenset()
-    try:
-        before = read_lanes(
-            sources.at_commit(repo, merge_base),
-            read_file=sources.commit_reader(repo, merge_base),
-            folders=sources.commit_folders(repo, merge_base),
-        )
-    except (DeclarationError, GitFault):
-        # What it declared can't be told, so nothing shows that head removed a lane.
-        return touched
-    return touched.difference(before)
+    removed = touched
+    for merge_base in judged.merge_bases or (judged.change.merge_base,):
+        if merge_base == judged.base_tip:
+            continue
+        try:
+            before = read_lanes(
+                sources.at_commit(repo, merge_base),
+                read_file=sources.commit_reader(repo, merge_base),
+                folders=sources.commit_folders(repo, merge_base),
+            )
+        except (DeclarationError, GitFault):
+            # What it declared can't be told, so nothing shows that head removed a lane.
+            return touched
+        # Of several merge bases one without the lane is enough: head may have come from that one.
+        removed = removed.intersection(before)
+    return touched - removed
 
 
 class _Remembered:
