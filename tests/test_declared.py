@@ -101,3 +101,21 @@ def test_missing_objects_of_the_base_are_open_with_head_s_lanes(project, declare
     found = declared()
     assert "is missing from this clone" in found.judged.change.open_reason
     assert (list(found.head), found.base, found.judged.change.paths) == (["one", "two"], None, ())
+
+
+@pytest.mark.parametrize("removed", [True, False])
+def test_one_of_several_merge_bases_without_the_lane_is_enough(project, declared, removed):
+    """Main gained the lane, and took what the branch had by then; the branch took main's lane, and may have dropped it."""
+    touch(project, "src/ours.txt")
+    project.git("branch", "left")
+    on_main(project, lambda: project.write("tasks/new.yml", NEW))
+    project.git("checkout", "-q", "main")
+    project.git("merge", "-q", "--no-edit", "left")
+    project.git("checkout", "-q", "work")
+    project.git("merge", "-q", "--no-edit", "main~1")
+    if removed:
+        project.git("rm", "-q", "tasks/new.yml")
+    touch(project)
+    found = declared(base="main", head="HEAD")
+    assert len(found.judged.merge_bases) == 2
+    assert found.gained == ({"new"} if removed else frozenset())
