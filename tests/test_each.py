@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import random
 import re
+import shutil
 import textwrap
 from pathlib import Path
 
@@ -173,6 +175,14 @@ def test_which_folders_match_and_which_are_listed(each, paths, listed):
 )  # fmt: skip
 def test_mistakes(source, problems):
     assert mistakes(source) == problems
+
+
+def test_what_needs_the_lanes_of_a_mistaken_each_is_not_mistaken_too():
+    more = "  a: {paths: [x], needs: [ws-a, ws, other], checks: [command: x]}\n"
+    assert mistakes(one("crates/**") + more) == [
+        "f:2:14: 'each', pattern 'crates/**': `**` would list the whole tree; write each level out: `crates/*`, `crates/*/*`",
+        "f:3:37: lane 'a' needs 'other', which no file declares",
+    ]
 
 
 def test_names_that_are_commands():
@@ -405,6 +415,75 @@ def test_folders_of_a_commit_are_trees_only(crates):
     with Repository(crates.root, crates.environ) as repo:
         folders = sources.commit_folders(repo, "HEAD")
         assert (folders("crates"), folders("crates/a/src"), folders("no/where")) == (("a", "b", "skipped"), (), ())
+
+
+# random working trees against what git itself lists
+
+
+def edit(project, chance):
+    """One random step: a file written, ignored, removed, staged, committed, a folder moved."""
+    folder = project.root / "crates" / chance.choice("abcd") / chance.choice(["", "in", "in/deep"])
+    path = folder / chance.choice(["x", "y", "kept.o"])
+    act = chance.choice(["write", "write", "remove", "remove", "add", "commit", "drop", "move", "hide"])
+    if act == "write":
+        folder.mkdir(parents=True, exist_ok=True)
+        path.write_text(str(chance.randrange(100)))
+    elif act == "remove":
+        path.unlink(missing_ok=True)
+    elif act == "add":
+        project.git("add", "-A", "crates")
+    elif act == "commit":
+        project.commit()
+    elif act == "drop":
+        shutil.rmtree(project.root / "crates" / chance.choice("abcd"), ignore_errors=True)
+    elif act == "move":
+        one, other = (project.root / "crates" / name for name in chance.sample("abcd", 2))
+        if one.is_dir() and not other.exists():
+            one.rename(other)
+    elif path.is_file() and project.git("ls-files", "--", str(path)):
+        project.git("update-index", chance.choice(["--assume-unchanged", "--no-assume-unchanged"]), "--", str(path))
+
+
+def listed_by_git(project, revision=None):
+    """Folder -> folders in it, from git's own whole list of files that are there."""
+    if revision:
+        files = project.git("ls-tree", "-r", "--name-only", revision).split("\n")
+    else:
+        files = project.git("ls-files", "-co", "--exclude-standard").split("\n")
+        files = [file for file in files if (project.root / file).is_file()]
+    found = {}
+    for file in files:
+        parts = file.split("/")
+        for end in range(1, len(parts)):
+            found.setdefault("/".join(parts[: end - 1]), set()).add(parts[end - 1])
+    return {folder: tuple(sorted(names)) for folder, names in found.items()}
+
+
+def agree(project, chance):
+    project.write(".gitignore", "*.o\n")
+    project.write("crates/a/x", "x")
+    project.commit()
+    for _ in range(6):
+        for _ in range(chance.randrange(1, 6)):
+            edit(project, chance)
+        with Repository(project.root, project.environ) as repo:
+            # At times everything is open, and no path is told.
+            judged = change.resolve(repo, base=chance.choice([None, "main", "nowhere"]), environ={})
+            here, committed = sources.head_folders(repo, judged), sources.commit_folders(repo, "HEAD")
+            for expected, folders in ((listed_by_git(project), here), (listed_by_git(project, "HEAD"), committed)):
+                for folder in ("", "crates", *(f"crates/{name}" for name in "abcd"), "crates/a/in"):
+                    assert folders(folder) == expected.get(folder, ()), folder
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_folders_of_random_working_trees(project, seed):
+    agree(project, random.Random(seed))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(100, 160))
+def test_folders_of_many_random_working_trees(project, seed):
+    agree(project, random.Random(seed))
 
 
 def gate(project, *words, **environ):

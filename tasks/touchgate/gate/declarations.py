@@ -82,6 +82,8 @@ class _Reader:
         self.wanted: dict[str, tuple[Need, ...]] = {}
         self.groups: dict[str, list[str]] = {}
         """The lanes that one with `each` stands for, by its name as declared."""
+        self.unmade: list[str] = []
+        """How names begin that could not be made from a mistaken `each`."""
         self.workflows: dict[str, bytes] = {}
 
     def problem(self, at: At, message: str, hint: str | None = None) -> None:
@@ -140,51 +142,18 @@ class _Reader:
         from touchgate.gate import each  # noqa: PLC0415  most lane files do without
 
         before = len(self.problems)
-        is_first = self.lane_name(key, may_hold_fields=each.has_field(key.text))
-        each.text_faults(key.text, key.at, self.problems)
-        written = node.entries["each"]
-        fields = Mapping_(
-            node.at,
-            {name: place for name, place in node.keys.items() if name != "each"},
-            {name: value for name, value in node.entries.items() if name != "each"},
-        )
-        each.field_faults(fields, self.problems)
-        found = each.folders_of(written, self.folders, self.problems)
+        is_first = self.lane_name(key, may_hold_fields=each.has_field(key.text)) and len(self.problems) == before
+        made = each.lanes_of(key, node, self.folders, self.problems)
         if is_first:
-            self.groups[key.text] = []
-        if len(self.problems) > before:
-            return
-        template = key.text if each.has_field(key.text) else f"{key.text}-{{name}}"
-        made: dict[str, Each] = {}
-        for path in found:
-            values = {"name": path.rpartition("/")[2], "path": path}
-            name = each.fill_text(template, values)
-            one = Each(key.text, values["name"], path, written.at)
-            if self.folder_lane(name, one, made.get(name)):
-                made[name] = one
-        self.groups[key.text] += made
-        for name, one in made.items():
-            if len(self.problems) > before:
-                break
-            filled = each.fill(fields, {"name": one.name, "path": one.path})
-            self.lane(Scalar(key.at, name, plain=False), filled, is_first=True, each=one)
-
-    def folder_lane(self, name: str, one: Each, other: Each | None) -> bool:
-        """Whether a folder's lane can have its name."""
-        what = f"'each': the folder '{one.path}' gives lane '{name}', which"
-        cure = 'rename the folder, or leave it out with "!..." in a list'
-        if not re.fullmatch(NAME, name):
-            self.problem(one.at, f"{what} is no name of a lane", f"{NAME_CURE}; {cure}")
-        elif name in self.reserved:
-            self.problem(one.at, f"{what} is a command of doit", cure)
-        elif other is not None:
-            self.problem(one.at, f"{what} the folder '{other.path}' gives too", cure)
-        elif name in self.names:
-            self.problem(one.at, f"{what} is declared at {self.names[name]}", "take another name for one of them")
-        else:
-            self.names[name] = one.at
-            return True
-        return False
+            kept = each.nameable(made, self.names, self.reserved, self.problems)
+            self.names |= {name: one.at for name, one, _ in kept}
+            self.groups[key.text] = [name for name, _, _ in kept]
+            if not made:
+                self.unmade.append(key.text.partition("{")[0])
+            for name, one, fields in kept:
+                if len(self.problems) > before:
+                    break
+                self.lane(Scalar(key.at, name, plain=False), fields, is_first=True, each=one)
 
     def lane(self, key: Scalar, node: Node, is_first: bool, each: Each | None = None) -> None:
         name = key.text
@@ -385,7 +354,7 @@ class _Reader:
         told: set[At] = set()
         for lane, wanted in self.wanted.items():
             for need in wanted:
-                if need.lane not in self.names and need.at not in told:
+                if need.lane not in self.names and need.at not in told and not need.lane.startswith(tuple(self.unmade)):
                     told.add(need.at)
                     hint = did_you_mean(need.lane, [name for name in self.names if name != lane])
                     self.problem(need.at, f"lane '{lane}' needs '{need.lane}', which no file declares", hint)

@@ -11,11 +11,13 @@ import re
 from typing import TYPE_CHECKING
 
 from touchgate.gate import located
+from touchgate.gate.check_declarations import NAME, NAME_CURE
 from touchgate.gate.located import Mapping_, Node, Problem, Scalar, Sequence, did_you_mean
+from touchgate.gate.model import Each
 from touchgate.gate.patterns import PatternList, list_faults
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Collection, Iterable, Mapping
 
     from touchgate.gate.model import At
 
@@ -28,6 +30,56 @@ _FIELD = re.compile(r"(?<!\$)\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _SPECIAL = re.compile(r"[*?+\[\\]")
 _PLAIN_PATH = re.compile(r"[A-Za-z0-9._@][A-Za-z0-9._@-]*(/[A-Za-z0-9._@][A-Za-z0-9._@-]*)*")
 """What means itself to a shell and to a pattern, whoever names the folders."""
+
+
+def lanes_of(
+    key: Scalar, node: Mapping_, folders: Callable[[str], Iterable[str]], problems: list[Problem]
+) -> list[tuple[str, Each, Mapping_]]:
+    """The lanes that one stands for: name, folder, and fields filled in. None, and problems, where it is mistaken.
+
+    key: the lane's name, which may hold fields; without them the folder's name is put behind it.
+    """
+    before = len(problems)
+    text_faults(key.text, key.at, problems)
+    fields = Mapping_(
+        node.at,
+        {name: place for name, place in node.keys.items() if name != "each"},
+        {name: value for name, value in node.entries.items() if name != "each"},
+    )
+    field_faults(fields, problems)
+    written = node.entries["each"]
+    found = folders_of(written, folders, problems)
+    if len(problems) > before:
+        return []
+    template = key.text if has_field(key.text) else f"{key.text}-{{name}}"
+    made = []
+    for path in found:
+        values = {"name": path.rpartition("/")[2], "path": path}
+        entries = {name: fill(value, values) for name, value in fields.entries.items()}
+        one = Each(key.text, values["name"], path, written.at)
+        made.append((fill_text(template, values), one, Mapping_(node.at, fields.keys, entries, node.size, node.depth)))
+    return made
+
+
+def nameable(
+    made: Iterable[tuple[str, Each, Mapping_]], names: Mapping[str, At], reserved: Collection[str], problems: list[Problem]
+) -> list[tuple[str, Each, Mapping_]]:
+    """Those of the lanes that can have their names. names: what is declared already, and where."""
+    kept: dict[str, tuple[str, Each, Mapping_]] = {}
+    for name, one, fields in made:
+        what = f"'each': the folder '{one.path}' gives lane '{name}', which"
+        cure = 'rename the folder, or leave it out with "!..." in a list'
+        if not re.fullmatch(NAME, name):
+            problems.append(Problem(one.at, f"{what} is no name of a lane", f"{NAME_CURE}; {cure}"))
+        elif name in reserved:
+            problems.append(Problem(one.at, f"{what} is a command of doit", cure))
+        elif name in kept:
+            problems.append(Problem(one.at, f"{what} the folder '{kept[name][1].path}' gives too", cure))
+        elif name in names:
+            problems.append(Problem(one.at, f"{what} is declared at {names[name]}", "take another name for one of them"))
+        else:
+            kept[name] = (name, one, fields)
+    return list(kept.values())
 
 
 def folders_of(node: Node, folders: Callable[[str], Iterable[str]], problems: list[Problem]) -> list[str]:
