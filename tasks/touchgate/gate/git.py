@@ -38,6 +38,8 @@ SYMLINK = 0o120000
 _DIFF = ("--no-renames", "--ignore-submodules=none", "--no-ext-diff", "--no-textconv", "--no-relative")
 _CONVERTING = ("text", "crlf", "eol", "ident", "filter", "working-tree-encoding")
 _ARGUMENT_BYTES = 100_000
+_MOST_TREES = 256
+"""Folders that are remembered by their ids: the same ones are asked for again and again."""
 _FULL_ID = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 _NO_FLAGS: frozenset[str] = frozenset()
 _FLAGS = {
@@ -127,6 +129,7 @@ class Repository:
         self._common: Path | None = root if bare else None
         self._objects: ObjectReader | None = None
         self._special: list[IndexEntry] | None = None
+        self._trees: dict[str, dict[str, TreeEntry]] = {}
 
     def __enter__(self) -> Repository:  # noqa: PYI034 (typing.Self is not in Python 3.10)
         return self
@@ -212,10 +215,15 @@ class Repository:
         return self._tree(found.tree, "", commit) if found else None
 
     def _tree(self, oid: str, path: str, commit: str) -> dict[str, TreeEntry]:
-        (answer,) = self._read([oid])
-        if answer is None or answer[1] != b"tree":
-            raise missing(path or "the top folder", commit)
-        return parse_tree(answer[2], len(answer[0]) // 2)
+        found = self._trees.get(oid)
+        if found is None:
+            (answer,) = self._read([oid])
+            if answer is None or answer[1] != b"tree":
+                raise missing(path or "the top folder", commit)
+            if len(self._trees) >= _MOST_TREES:
+                self._trees.clear()
+            found = self._trees[oid] = parse_tree(answer[2], len(answer[0]) // 2)
+        return found
 
     def blobs(self, ids: Sequence[str], limit: int | None = None) -> list[bytes | None]:
         """The contents of blobs by id, None for one that is not here. Of a larger one, limit + 1 bytes."""
@@ -250,7 +258,7 @@ class Repository:
         if self._objects is None:
             self._objects = ObjectReader(self.root, self.history_environ)
         try:
-            return [self._objects.read(os.fsencode(request), limit) for request in requests]
+            return self._objects.read([os.fsencode(request) for request in requests], limit)
         except GitFault:
             self.renew()
             raise

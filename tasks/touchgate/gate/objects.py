@@ -12,10 +12,13 @@ from typing import TYPE_CHECKING, NamedTuple
 from touchgate.gate.process import Kept
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
 _OBJECT = re.compile(rb"([0-9a-f]{40}|[0-9a-f]{64}) (commit|tree|blob|tag) (\d+)")
+
+_PIPE_BYTES = 4096
+"""What any pipe holds."""
 
 
 class Commit(NamedTuple):
@@ -39,28 +42,53 @@ class ObjectReader:
     def __init__(self, root: Path, environ: Mapping[str, str]) -> None:
         self._git = Kept(root, environ, "cat-file", "--batch")
         self._pending = b""
+        self._at = 0
+        """Where in what is pending the next answer begins."""
 
-    def read(self, request: bytes, limit: int | None = None) -> tuple[str, bytes, bytes] | None:
-        """(id, type, content) of what the request names, or None. limit: keep only its first limit + 1 bytes."""
-        self._git.write(request + b"\n")
-        while b"\n" not in self._pending:
-            self._pending += self._git.more()
-        header, _, self._pending = self._pending.partition(b"\n")
-        match = _OBJECT.fullmatch(header)
+    def read(self, requests: Sequence[bytes], limit: int | None = None) -> list[tuple[str, bytes, bytes] | None]:
+        """For each request (id, type, content) of what it names, or None. limit: keep only its first limit + 1 bytes."""
+        found: list[tuple[str, bytes, bytes] | None] = []
+        waiting = list(requests)
+        while waiting:
+            # Many at once, or most of the time goes by in waiting for each; never more than the pipe holds, or git would
+            # wait for its answers to be read while it is waited for to read.
+            count, size = 0, 0
+            while count < len(waiting) and (not count or size + len(waiting[count]) < _PIPE_BYTES):
+                size += len(waiting[count]) + 1
+                count += 1
+            self._git.write(b"".join(request + b"\n" for request in waiting[:count]))
+            found += [self._answer(limit) for _ in range(count)]
+            del waiting[:count]
+        return found
+
+    def _answer(self, limit: int | None) -> tuple[str, bytes, bytes] | None:
+        while (end := self._pending.find(b"\n", self._at)) < 0:
+            self._more()
+        match = _OBJECT.fullmatch(self._pending, self._at, end)
+        self._at = end + 1
         if not match:
             # "<request> missing", or "ambiguous": no object in either case.
             return None
         size = int(match[3])
         kept = size if limit is None else min(size, limit + 1)
-        pieces, have = [self._pending], len(self._pending)
-        while have <= size:
-            data = self._git.more()
-            if have <= kept:
-                pieces.append(data)
-            have += len(data)
-        # What lies beyond the object's last newline is nothing: the next request is not written yet.
-        self._pending = b""
+        pieces: list[bytes] = []
+        have = 0
+        # The content, and the line's end that follows it.
+        while len(self._pending) - self._at <= size - have:
+            if have < kept:
+                pieces.append(self._pending[self._at :])
+            have += len(self._pending) - self._at
+            self._at = len(self._pending)
+            self._more()
+        end = self._at + size - have
+        if have < kept:
+            pieces.append(self._pending[self._at : end])
+        self._at = end + 1
         return match[1].decode("ascii"), match[2], b"".join(pieces)[:kept]
+
+    def _more(self) -> None:
+        self._pending = self._pending[self._at :] + self._git.more()
+        self._at = 0
 
     def close(self) -> None:
         """End the process and wait for it."""

@@ -53,7 +53,12 @@ def read(repo: Repository, judged: Judged) -> Sources:
     if refused:
         raise DeclarationError(refused)
     head = {path: content for path, content in found.items() if isinstance(content, bytes)}
-    return Sources(head, None if judged.base_tip is None else at_commit(repo, judged.base_tip))
+    if judged.base_tip is None:
+        return Sources(head, None)
+    if not _is_worktree(judged) and repo.entry(judged.base_tip, FOLDER) == repo.entry(str(judged.change.head), FOLDER):
+        # The same folder, as nearly always.
+        return Sources(head, head)
+    return Sources(head, at_commit(repo, judged.base_tip))
 
 
 def at_commit(repo: Repository, commit: str) -> dict[str, bytes]:
