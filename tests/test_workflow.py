@@ -7,7 +7,7 @@ import textwrap
 import pytest
 
 from touchgate.gate.located import DeclarationError
-from touchgate.gate.workflow import FILTERED_EVENTS, choose, decide, read_paths
+from touchgate.gate.workflow import FILTERED_EVENTS, choose, decide, read_paths, skipped_because
 
 BOTH = """
     name: kernels
@@ -155,6 +155,31 @@ def test_which_list_decides():
     assert choose(read("on: {push: {paths: [a]}}"), None).words == "w.yml, the list of push"
     same = read("on: {push: {paths: [a]}, pull_request: {paths: [a]}}")
     assert choose(same, "push").words == "w.yml, the list of push"
+
+
+@pytest.mark.parametrize(
+    ("lists", "touched", "reason"),
+    [
+        (
+            "paths: [a/**, b/**]",
+            ["c", "b"],
+            "none of 2 touched paths matches w.yml, the list of push; nearest: b/** (w.yml:1:27)",
+        ),
+        ("paths: [a/**]", ["c"], "the one touched path does not match w.yml, the list of push"),
+        ("paths: [a/**]", [], "none of 0 touched paths matches w.yml, the list of push"),
+        ("paths-ignore: [a/**, c]", ["c"], "the one touched path is ignored by w.yml, the list of push, c by c (w.yml:1:34)"),
+        (
+            "paths-ignore: ['**']",
+            ["c", "d"],
+            "all 2 touched paths are ignored by w.yml, the list of push, c by ** (w.yml:1:28)",
+        ),
+    ],
+)
+def test_why_a_workflow_is_skipped(lists, touched, reason):
+    found = read(f"on: {{push: {{{lists}}}}}")
+    answer = decide(found, "push", touched)
+    assert not answer.run
+    assert skipped_because(answer, choose(found, "push"), len(touched)) == reason
 
 
 @pytest.mark.parametrize(

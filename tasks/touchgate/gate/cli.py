@@ -199,7 +199,8 @@ def _of_workflow(repo: Repository, judged: Judged, asked: Asked, start: Path, en
     file, text = _find_workflow(repo, judged, str(asked.workflow), start)
     at_head = workflow.read_paths(text, file)
     name = _workflow_event(forge.read(environ))
-    words = workflow.choose(at_head, name).words
+    choice = workflow.choose(at_head, name)
+    words = choice.words
     notes = [f"note: {problem}" for problem in at_head.faults]
     lists = [(at_head, "")]
     try:
@@ -214,14 +215,16 @@ def _of_workflow(repo: Repository, judged: Judged, asked: Asked, start: Path, en
         decision = LaneDecision(file, Decision.RUN, because, asked.suite)
         return Answer(True, judged, asked.suite, (decision,), None, tuple(notes))
     touched = [path.path for path in judged.change.paths]
-    decision = LaneDecision(file, Decision.SKIP, f"none of {len(touched)} touched paths matches {words}", asked.suite)
+    decision = LaneDecision(file, Decision.SKIP, "", asked.suite)
     for paths, which in lists:
         answer = workflow.decide(paths, name, touched)
         if answer.run:
             reason = _match(answer) or (f"{answer.path} is not ignored by {words}" if answer.path else words)
             decision = LaneDecision(file, Decision.RUN, reason + which, asked.suite, answer.path, answer.pattern)
             break
-        decision = replace(decision, path=answer.path, pattern=answer.pattern) if not which else decision
+        if not which:
+            reason = workflow.skipped_because(answer, choice, len(touched))
+            decision = replace(decision, reason=reason, path=answer.path, pattern=answer.pattern)
     return Answer(decision.decision is Decision.RUN, judged, asked.suite, (decision,), None, tuple(notes))
 
 

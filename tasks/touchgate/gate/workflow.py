@@ -234,6 +234,18 @@ def decide(workflow_paths: WorkflowPaths, event: str | None, touched: ListOf[str
     return Answer(run=fired is not None, path=near[0], pattern=(lists.paths or ())[near[1]])
 
 
+def skipped_because(answer: Answer, choice: Choice, looked_at: int) -> str:
+    """The proof of a no in one sentence: the list that decided, how many paths were looked at, and what came nearest."""
+    several = looked_at != 1
+    if choice.lists is not None and choice.lists.ignore:
+        paths = f"all {looked_at} touched paths are" if several else "the one touched path is"
+        by = f", {answer.path} by {answer.pattern.text} ({answer.pattern.at})" if answer.pattern else ""
+        return f"{paths} ignored by {choice.words}{by}"
+    none = f"none of {looked_at} touched paths matches" if several else "the one touched path does not match"
+    near = f"; nearest: {answer.pattern.text} ({answer.pattern.at})" if answer.pattern else ""
+    return f"{none} {choice.words}{near}"
+
+
 def _below(patterns: PatternList, touched: ListOf[str]) -> tuple[str, int] | None:
     """The first folder whose content can't be told, and a pattern that may match something in it."""
     for folder in touched:
