@@ -28,6 +28,7 @@ def test_help(run, word):
         "  gate     say whether a change touches any lane, and why\n"
         "  migrate  take gate jobs out of workflows: each job that needed one gates itself\n"
         "  replay   play the last merges, and find where another gate disagrees\n"
+        "  bundle   write the gate as one file, touchgate.pyz, that needs nothing but Python\n"
         "\n"
         "`touchgate COMMAND --help` tells about one; `touchgate --version` about this.\n"
         "Everything else is a command of doit: see `doit help`.\n"

@@ -99,10 +99,8 @@ def diff(change: Change) -> str:
     before = (change.before or b"").decode("utf-8").splitlines(keepends=True)
     after = change.after.decode("utf-8").splitlines(keepends=True)
     old = "/dev/null" if change.before is None else f"a/{change.name}"
-    lines = []
-    for line in difflib.unified_diff(before, after, old, f"b/{change.name}"):
-        lines.append(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n")
-    return "".join(lines)
+    lines = difflib.unified_diff(before, after, old, f"b/{change.name}")
+    return "".join(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines)
 
 
 def _found(target: Path) -> tuple[Path, list[Path]]:
@@ -183,13 +181,8 @@ def _submodules(root: Path) -> frozenset[str]:
 def _lane_file(root: Path, workflow: str, result: Migrated) -> Change:
     """The file that declares the lanes which a workflow's filters become."""
     stem = Path(workflow).stem
-    name = next(
-        name
-        for name in (
-            f"{FOLDER}/{stem}{more}.yml" for more in ("", "-workflow", *(f"-workflow-{count}" for count in range(2, 1000)))
-        )
-        if not (root / name).exists()
-    )
+    endings = ["", "-workflow", *(f"-workflow-{count}" for count in range(2, 1000))]
+    name = next(name for more in endings if not (root / (name := f"{FOLDER}/{stem}{more}.yml")).exists())
     return Change(root / name, name, None, lane_file(workflow, result.lanes).encode("utf-8"))
 
 
@@ -204,20 +197,14 @@ def lane_file(workflow: str, lanes: Mapping[str, tuple[tuple[str, ...], str]]) -
     for name, (patterns, _) in lanes.items():
         lines += [f"  {_quoted(name)}:", "    paths:"]
         lines += [f"      - {_quoted(pattern)}" for pattern in patterns]
-        lines += [
-            "    checks:",
-            f"      - command: 'echo \"the jobs of {base} check this\"; exit 77'",
-            "        name: workflow",
-        ]
+        command = f'echo "the jobs of {base} check this"; exit 77'
+        lines += ["    checks:", f"      - command: {_quoted(command)}", "        name: workflow"]
     return "\n".join(lines) + "\n"
 
 
 def _quoted(text: str) -> str:
-    return (
-        text
-        if re.fullmatch(r"[A-Za-z][A-Za-z0-9._/-]*[A-Za-z0-9_/*-]|[A-Za-z]", text) and _is_text(text)
-        else "'" + text.replace("'", "''") + "'"
-    )
+    plain = re.fullmatch(r"[A-Za-z][A-Za-z0-9._/-]*[A-Za-z0-9_/-]|[A-Za-z]", text) and _is_text(text)
+    return text if plain else "'" + text.replace("'", "''") + "'"
 
 
 def _is_text(text: str) -> bool:
@@ -233,14 +220,12 @@ def _write(changes: list[Change]) -> None:
     done: list[Change] = []
     try:
         for change in changes:
-            if change.path.is_symlink():
-                raise UsageFault(f"{change.name} is a symbolic link; nothing was written")
+            _refuse(change.path.is_symlink(), f"{change.name} is a symbolic link; nothing was written")
             change.path.parent.mkdir(parents=True, exist_ok=True)
             prepared.append((change, _beside(change.path, change.after, change.before is not None)))
         for change, temporary in prepared:
             now = change.path.read_bytes() if change.path.exists() else None
-            if now != change.before:
-                raise UsageFault(f"{change.name} has changed meanwhile; nothing was written")
+            _refuse(now != change.before, f"{change.name} has changed meanwhile; nothing was written")
             done.append(change)
             os.replace(temporary, change.path)  # noqa: PTH105 - from a name to a path
     except BaseException:
@@ -254,6 +239,11 @@ def _write(changes: list[Change]) -> None:
         for _, temporary in prepared:
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(temporary)  # noqa: PTH108
+
+
+def _refuse(wrong: bool, why: str) -> None:
+    if wrong:
+        raise UsageFault(why)
 
 
 def _beside(path: Path, content: bytes, keep_mode: bool) -> str:
@@ -280,7 +270,8 @@ def _parser() -> argparse.ArgumentParser:
 
     parser = Parser(
         prog="touchgate migrate",
-        usage="touchgate migrate [--write --uses REF] [--lane OUTPUT=LANE]... [--paths OUTPUT]... [--gate JOB]... [--windows] DIR",
+        usage="touchgate migrate [--write --uses REF] [--lane OUTPUT=LANE]... [--paths OUTPUT]... [--gate JOB]... [--windows] "
+        "DIR",
         description="Turn gate jobs, and the jobs that test their outputs, into jobs that gate themselves in a first step.",
         epilog="Exit code 0: done, or nothing to do; 1: something was left alone, and is listed; 3: usage.",
         allow_abbrev=False,

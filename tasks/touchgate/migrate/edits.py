@@ -79,11 +79,10 @@ def _conflicts(workflow: Workflow, by_job: Mapping[str, list[Edit]]) -> dict[str
                     continue
                 if any(start <= edit.start and edit.end <= end for start, end in parts) and not _own(workflow, other, edit):
                     at = workflow.text.at(edit.start)
-                    found[name] = Problem(
-                        at, f"'{name}' shares this text, by an anchor, with '{other}', which would change as well"
-                    )
+                    message = "shares this text, by an anchor, with"
+                    found[name] = Problem(at, f"'{name}' {message} '{other}', which would change as well")
                     if other in by_job:
-                        found[other] = Problem(at, f"'{other}' shares this text, by an anchor, with '{name}'")
+                        found[other] = Problem(at, f"'{other}' {message} '{name}'")
     return found
 
 
@@ -120,10 +119,10 @@ class _Writer:
         done: set[int] = set()
         if guard.tests is not None:
             for step in job.steps:
-                written_if = step.get("if")
-                scalar = written_if if isinstance(written_if, Scalar) else None
-                done.add(id(scalar))
-                edits += self.step(step, scalar, replaced.get(id(scalar)), guard.tests)
+                found = step.get("if")
+                written = found if isinstance(found, Scalar) else None
+                done.add(id(written))
+                edits += self.step(step, written, replaced.get(id(written)), guard.tests)
         for use, _ in guard.texts:
             if id(use.scalar) not in done:
                 done.add(id(use.scalar))
@@ -302,9 +301,8 @@ class _Writer:
             indent = " " * (len(body) - len(body.lstrip()))
             lines = value.split("\n") if scalar.style == "|" else [flat]
             end = self.newline if head.endswith("\r") else "\n"
-            return Edit(
-                scalar.start, scalar.end, head.rstrip("\r") + "".join(f"{end}{indent}{line.strip()}" for line in lines)
-            )
+            body = "".join(f"{end}{indent}{line.strip()}" for line in lines)
+            return Edit(scalar.start, scalar.end, head.rstrip("\r") + body)
         if scalar.style == '"':
             escaped = flat.replace("\\", "\\\\").replace('"', '\\"')
             return Edit(scalar.start, scalar.end, f'{prefix}"{escaped}"')

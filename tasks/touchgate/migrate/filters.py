@@ -29,9 +29,8 @@ def translated(patterns: list[str], *, every: bool = False) -> list[str]:
     if every and len(positive) > 1:
         raise Untranslatable("`every` asks for paths that match several patterns at once")
     if negative and not every and len(patterns) > 1:
-        raise Untranslatable(
-            f"'{negative[0]}' beside other patterns touches every path that it does not name there, and takes back in GitHub's dialect"
-        )
+        meant = "touches every path that it does not name there, and takes back in GitHub's dialect"
+        raise Untranslatable(f"'{negative[0]}' beside other patterns {meant}")
     found = [text for pattern in positive for text in one(pattern)]
     if negative:
         found = found or ["**"]

@@ -229,16 +229,19 @@ def minds_success(node: Expr, job: str) -> bool:
 
 def minds_removal(node: Expr) -> bool:
     """Whether the truth of a condition can change when a job that succeeded is no longer needed."""
-    return any(not _is_harmless_star(inner) for inner in walk(node) if _is_star(inner))
+    return any(_star_sought(inner) in ("", "success") for inner in walk(node) if _is_star(inner))
 
 
 def _is_star(node: Expr) -> bool:
     return any(path_of(child) == ("needs", "*", "result") for child in node.children)
 
 
-def _is_harmless_star(node: Expr) -> bool:
-    literal = node.children[1].value if len(node.children) == 2 else None  # noqa: PLR2004
-    return node.kind == "call" and node.value == "contains" and isinstance(literal, str) and literal.lower() != "success"
+def _star_sought(node: Expr) -> str:
+    """The x of `contains(needs.*.result, 'x')`; "" for anything else."""
+    if node.kind != "call" or node.value != "contains" or len(node.children) != 2 or not _is_star(node):  # noqa: PLR2004
+        return ""
+    literal = node.children[1].value
+    return literal.lower() if isinstance(literal, str) else ""
 
 
 def _by_result(atom: Expr, job: str, skipped: bool) -> bool | None:
@@ -248,16 +251,8 @@ def _by_result(atom: Expr, job: str, skipped: bool) -> bool | None:
         if compared[1] in ("success", "skipped"):
             return (compared[1] == ("skipped" if skipped else "success")) == compared[2]
         return None
-    if _is_star(atom):
-        literal = atom.children[1].value if len(atom.children) == 2 else None  # noqa: PLR2004
-        if (
-            atom.kind == "call"
-            and atom.value == "contains"
-            and isinstance(literal, str)
-            and literal.lower() in ("failure", "cancelled")
-        ):
-            return None
-        raise Unsafe(f"`{show(atom)}`")
+    if _star_sought(atom) in ("failure", "cancelled"):
+        return None
     for _, (used, part, _) in uses(atom):
         if part != "outputs" and used.lower() in (job.lower(), "*"):
             raise Unsafe(f"`{show(atom)}`")
@@ -268,17 +263,8 @@ _MOST_ATOMS = 12
 
 
 def _differs(node: Expr, known: Callable[[Expr, bool], bool | None]) -> bool:
-    atoms: dict[str, Expr] = {}
-
-    def gather(part: Expr) -> None:
-        part = bare(part)
-        if part.kind in ("&&", "||", "not"):
-            for child in part.children:
-                gather(child)
-        else:
-            atoms.setdefault(show(part), part)
-
-    gather(node)
+    """Whether any values of the other atoms make the known ones matter. known: an atom's truth, the job skipped or not."""
+    atoms = {show(atom): atom for atom in _atoms(node)}
     try:
         fixed = {text: (known(atom, True), known(atom, False)) for text, atom in atoms.items()}
     except Unsafe:
@@ -288,19 +274,26 @@ def _differs(node: Expr, known: Callable[[Expr, bool], bool | None]) -> bool:
     free = [text for text, (skipped, _) in fixed.items() if skipped is None]
     if len(free) > _MOST_ATOMS:
         return True
-
-    def holds(part: Expr, values: Mapping[str, bool]) -> bool:
-        part = bare(part)
-        if part.kind == "not":
-            return not holds(part.children[0], values)
-        if part.kind in ("&&", "||"):
-            return (all if part.kind == "&&" else any)(holds(child, values) for child in part.children)
-        return values[show(part)]
-
     for choice in product((False, True), repeat=len(free)):
         values = dict(zip(free, choice, strict=True))
         skipped = {text: bool(pair[0]) for text, pair in fixed.items() if pair[0] is not None}
         succeeded = {text: bool(pair[1]) for text, pair in fixed.items() if pair[0] is not None}
-        if holds(node, {**values, **skipped}) != holds(node, {**values, **succeeded}):
+        if _holds(node, {**values, **skipped}) != _holds(node, {**values, **succeeded}):
             return True
     return False
+
+
+def _atoms(node: Expr) -> list[Expr]:
+    node = bare(node)
+    if node.kind in ("&&", "||", "not"):
+        return [atom for child in node.children for atom in _atoms(child)]
+    return [node]
+
+
+def _holds(node: Expr, values: Mapping[str, bool]) -> bool:
+    node = bare(node)
+    if node.kind == "not":
+        return not _holds(node.children[0], values)
+    if node.kind in ("&&", "||"):
+        return (all if node.kind == "&&" else any)(_holds(child, values) for child in node.children)
+    return values[show(node)]

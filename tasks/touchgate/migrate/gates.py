@@ -121,7 +121,8 @@ _ACTION = re.compile(r"(?P<name>[^@]+?)/?(@.*)?")
 _HELPERS = re.compile(r"actions/(checkout|setup-[a-z]+|cache)|[\w.-]+/setup-[\w-]+|actions/create-github-app-token")
 _CALL = re.compile(r"(?<![\w./-])(?:[\w./-]*/)?touchgate(?:\.pyz)?\s+gate(?P<rest>[^\n;&|]*)")
 _HARMLESS = re.compile(
-    r"\s*(#.*|set [-+][\w ]+|echo .*|git (fetch|config|log|status|rev-parse|diff|merge-base)\b.*|(python3? -m )?(pip|pipx|uv) .*|)\s*"
+    r"\s*(#.*|set [-+][\w ]+|echo .*|git (fetch|config|log|status|rev-parse|diff|merge-base)\b.*|"
+    r"(python3? -m )?(pip|pipx|uv) .*|)\s*"
 )
 _OUTPUT_OF = re.compile(
     r"steps\.(?P<step>[A-Za-z_][\w-]*)\.outputs(?:\.(?P<name>[A-Za-z_][\w-]*)|\['(?P<quoted>[^']+)'\])", re.IGNORECASE

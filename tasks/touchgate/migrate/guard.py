@@ -24,6 +24,12 @@ if TYPE_CHECKING:
 
 _FIXED_EARLY = ("strategy", "runs-on", "container", "services", "concurrency", "environment", "name", "timeout-minutes")
 """Keys of a job that are evaluated before its first step runs."""
+_BEFORE_THE_GATE = {
+    "environment": "asks for its environment, and its approval, before the gate answers",
+    "container": "starts its container before the gate answers",
+    "services": "starts its services before the gate answers",
+    "concurrency": "enters its concurrency group although nothing may be touched",
+}
 _KNOWS_SKIPPED = re.compile(r"re-actors/alls-green(@.*)?")
 """Actions that take all of `needs`, and hold a job that succeeded for no worse than one that was skipped."""
 
@@ -179,8 +185,8 @@ class _Planner:
                 decision = formulas.decision_of(gate, use.output)
                 if use.is_condition:
                     _only_positive(use, self.gates)
-                elif decision.inverted or not decision.writes_false:
-                    raise Unsafe(f"the text of {expressions.show(use.node)} is used, and touchgate's may differ")
+                else:
+                    _only_words(use, inverted=decision.inverted or not decision.writes_false)
                 reading.texts.append((use, decision.question))
             except Unsafe as fault:
                 reading.faults.append(self.fault(job, use.scalar, fault))
@@ -251,29 +257,36 @@ class _Planner:
         if reading.split.implied:
             for _, other in self.inherited(reading):
                 if not other.faults:
-                    message = f"'{other.job.id}' stays as it is: '{reading.job.id}' waits for it and can't be guarded ({why.message})"
-                    other.faults.append(Problem(why.at, message))
+                    waits = f"'{reading.job.id}' waits for it and can't be guarded ({why.message})"
+                    other.faults.append(Problem(why.at, f"'{other.job.id}' stays as it is: {waits}"))
                     changed = True
         return changed
 
     def unguardable(self, reading: _Reading, asks: tuple[Formula, ...]) -> Problem | None:
+        """Why a job can't gate itself."""
         job = reading.job
-        steps = job.node.get("steps")
-        if job.node.get("uses") is not None:
-            return self.problem(job.key, f"'{job.id}' calls a workflow and has no steps of its own")
-        if not job.steps:
-            return self.problem(job.key, f"'{job.id}' has no steps")
-        if getattr(steps, "flow", False):
-            return self.problem(job.key, f"the steps of '{job.id}' are a list in brackets")
-        if job.node.own("steps") is None:
-            return self.problem(job.key, f"the steps of '{job.id}' come through a merge key")
-        if getattr(job.node, "flow", False):
-            return self.problem(job.key, f"'{job.id}' is a mapping in braces")
+        message = self.misshapen(job)
+        if message is not None:
+            return self.problem(job.key, f"'{job.id}': {message}")
         if runner_system(job) == "windows" and not self.asked.windows:
-            runs_on = job.node.get("runs-on") or job.key
-            return self.problem(
-                runs_on, f"'{job.id}' runs on Windows, where the gate lets everything run", "--windows guards it"
-            )
+            message = f"'{job.id}' runs on Windows, where the gate lets everything run"
+            return self.problem(job.node.get("runs-on") or job.key, message, "--windows guards it")
+        return self.unreadable_step(job) or self.out_of_reach(job, asks)
+
+    def misshapen(self, job: Job) -> str | None:
+        """What about the way a job is written leaves no room for a first step."""
+        steps = job.node.own("steps")
+        if job.node.get("uses") is not None:
+            return "it calls a workflow and has no steps of its own"
+        if not job.steps:
+            return "it has no steps"
+        if steps is None:
+            return "its steps come through a merge key"
+        if job.node.flow or getattr(resolved(steps[1]), "flow", False):
+            return "it is written in braces or brackets"
+        return None
+
+    def unreadable_step(self, job: Job) -> Problem | None:
         for step in job.steps:
             name = step.get("id")
             if isinstance(name, Scalar) and name.value.lower().startswith("touchgate"):
@@ -282,21 +295,21 @@ class _Planner:
             if written is None:
                 continue
             try:
-                if not isinstance(written, Scalar):
-                    raise Unreadable("it is no text")
                 taken = expressions.condition(_unbroken(written))
                 if taken.expression:
                     expressions.parse(taken.expression)
             except Unreadable as fault:
                 return self.problem(written, f"'{job.id}': the condition of a step can't be read: {fault}")
+        return None
+
+    def out_of_reach(self, job: Job, asks: tuple[Formula, ...]) -> Problem | None:
+        """What an inherited condition speaks of, and the job doesn't need."""
         needs = {name.lower() for name in job.needs}
-        for formula in asks:
-            for text in _others(formula):
-                for node, (used, _, _) in uses(expressions.parse(text)):
-                    if used.lower() not in needs:
-                        return self.problem(
-                            job.key, f"'{job.id}' would have to test {expressions.show(node)}, which it doesn't need"
-                        )
+        for text in (text for formula in asks for text in _others(formula)):
+            for node, (used, _, _) in uses(expressions.parse(text)):
+                if used.lower() not in needs:
+                    message = f"'{job.id}' would have to test {expressions.show(node)}, which it doesn't need"
+                    return self.problem(job.key, message)
         return None
 
     def onlookers(self, reading: _Reading) -> bool:
@@ -396,18 +409,10 @@ class _Planner:
             return []
         job = guard.job
         found = []
-        environment = job.node.get("environment")
-        if environment is not None:
-            found.append(
-                self.problem(environment, f"'{job.id}' asks for its environment, and its approval, before the gate answers")
-            )
-        for key, what in (("container", "its container"), ("services", "its services")):
+        for key, what in _BEFORE_THE_GATE.items():
             node = job.node.get(key)
             if node is not None:
-                found.append(self.problem(node, f"'{job.id}' starts {what} before the gate answers"))
-        concurrency = job.node.get("concurrency")
-        if concurrency is not None:
-            found.append(self.problem(concurrency, f"'{job.id}' enters its concurrency group although nothing may be touched"))
+                found.append(self.problem(node, f"'{job.id}' {what}"))
         permissions = job.node.get("permissions") or self.workflow.root.get("permissions")
         allowed = permissions.get("contents") if isinstance(permissions, Pairs) else None
         if isinstance(permissions, Pairs) and getattr(allowed, "value", "none") == "none":
@@ -456,12 +461,20 @@ def _only_positive(use: Reference, gates: Mapping[str, Gate]) -> None:
             formulas.formula(part, gates, positive=True)
 
 
+def _only_words(use: Reference, *, inverted: bool) -> None:
+    """Refuse a text that says something else than touchgate's "true" or "false"."""
+    if inverted:
+        raise Unsafe(f"the text of {expressions.show(use.node)} is used, and touchgate's may differ")
+
+
 def _others(formula: Formula) -> list[str]:
     return ([formula.text] if formula.kind == "other" else []) + [text for part in formula.parts for text in _others(part)]
 
 
-def _unbroken(written: Scalar) -> str:
-    """The text of a condition. Raises Unreadable where the line break at its end makes it always true."""
+def _unbroken(written: Node) -> str:
+    """The text of a condition. Raises Unreadable where it is none, or the line break at its end makes it always true."""
+    if not isinstance(written, Scalar):
+        raise Unreadable("it is no text")
     if written.style in ("|", ">") and "${{" in written.value and written.value.endswith("\n"):
         raise Unreadable("a line break behind `${{ }}` makes it always true")
     return written.value.strip()

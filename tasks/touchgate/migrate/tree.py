@@ -124,62 +124,60 @@ class Text:
         return place - self.line_start(place)
 
 
-def _compose(text: str) -> Node | None:
-    anchors: dict[str, Node] = {}
-    stack: list[Node] = []
-    keys: list[Scalar | None] = []
-    root: Node | None = None
+class _Composer:
+    """Builds the tree from the parser's events."""
 
-    def finish(node: Node) -> None:
-        nonlocal root
-        if not stack:
-            root = node
-            return
-        parent = stack[-1]
-        if isinstance(parent, Items):
-            parent.items.append(node)
-        elif isinstance(parent, Pairs):
-            key = keys[-1]
-            if key is None:
-                target = resolved(node)
-                keys[-1] = target if isinstance(target, Scalar) else Scalar(node.start, node.end, None, "", "")
-            else:
-                parent.pairs.append((key, node))
-                keys[-1] = None
+    def __init__(self) -> None:
+        self.anchors: dict[str, Node] = {}
+        self.stack: list[Items | Pairs] = []
+        self.keys: list[Scalar | None] = []
+        """The key that waits for its value, for each open list or mapping."""
+        self.root: Node | None = None
 
-    for event in yaml.parse(text, Loader=yaml.SafeLoader):
-        if event.start_mark is None or event.end_mark is None:
-            continue
-        start, end = event.start_mark.index, event.end_mark.index
+    def take(self, event: yaml.Event, start: int, end: int, text: str) -> None:
         if isinstance(event, yaml.ScalarEvent):
             written = text[start:end].rstrip()
-            node: Node = Scalar(start, start + len(written), event.anchor, event.value, event.style or "")
+            self.finish(Scalar(start, start + len(written), event.anchor, event.value, event.style or ""))
         elif isinstance(event, yaml.AliasEvent):
-            node = Alias(start, end, None, anchors[event.anchor])
+            self.finish(Alias(start, end, None, self.anchors[str(event.anchor)]))
         elif isinstance(event, yaml.CollectionStartEvent):
             kind = Items if isinstance(event, yaml.SequenceStartEvent) else Pairs
-            node = kind(start, end, event.anchor, bool(event.flow_style))
-            stack.append(node)
-            keys.append(None)
+            self.stack.append(kind(start, end, event.anchor, bool(event.flow_style)))
+            self.keys.append(None)
         elif isinstance(event, yaml.CollectionEndEvent):
-            node = stack.pop()
-            keys.pop()
-            if isinstance(node, (Items, Pairs)) and node.flow:
-                node.end = end
-            elif isinstance(node, Items):
-                node.end = max([node.end, *(item.end for item in node.items)])
-            elif isinstance(node, Pairs):
-                node.end = max([node.end, *(max(key.end, value.end) for key, value in node.pairs)])
+            node = self.stack.pop()
+            self.keys.pop()
+            inner = node.items if isinstance(node, Items) else [part for pair in node.pairs for part in pair]
+            # The end of one without brackets is where the next token begins: too far.
+            node.end = end if node.flow else max([node.end, *(part.end for part in inner)])
+            self.finish(node)
+
+    def finish(self, node: Node) -> None:
+        """A node is complete: put it where it belongs."""
+        if node.anchor is not None:
+            self.anchors[node.anchor] = node
+        if not self.stack:
+            self.root = node
+            return
+        parent = self.stack[-1]
+        if isinstance(parent, Items):
+            parent.items.append(node)
+            return
+        key = self.keys[-1]
+        if key is None:
+            target = resolved(node)
+            self.keys[-1] = target if isinstance(target, Scalar) else Scalar(node.start, node.end, None, "", "")
         else:
-            continue
-        if event.__class__ in (yaml.SequenceStartEvent, yaml.MappingStartEvent):
-            if node.anchor:
-                anchors[node.anchor] = node
-            continue
-        if node.anchor:
-            anchors[node.anchor] = node
-        finish(node)
-    return root
+            parent.pairs.append((key, node))
+            self.keys[-1] = None
+
+
+def _compose(text: str) -> Node | None:
+    composer = _Composer()
+    for event in yaml.parse(text, Loader=yaml.SafeLoader):
+        if event.start_mark is not None and event.end_mark is not None:
+            composer.take(event, event.start_mark.index, event.end_mark.index, text)
+    return composer.root
 
 
 def inside(node: Node) -> Iterator[Node]:

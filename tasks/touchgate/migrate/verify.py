@@ -11,6 +11,7 @@ from touchgate.migrate.edits import inputs_of, tested
 from touchgate.migrate.tree import Text, data
 
 if TYPE_CHECKING:
+    from touchgate.migrate.gates import Question
     from touchgate.migrate.guard import Guard, Plan
     from touchgate.migrate.jobs import Workflow
 
@@ -56,31 +57,31 @@ def _guard(job: dict[str, Any], guard: Guard, uses: str) -> None:
             job["if"] = " ".join(f"{around.before}{guard.own}{around.after}".split())
     steps = [copy.deepcopy(step) for step in job.get("steps", [])]
     for use, question in guard.texts:
-        output = f"steps.{guard.ids[question]}.outputs.run"
-        holder: Any = steps
-        *above, last = use.where[1:]
-        for part in above:
-            holder = holder[int(part)] if isinstance(holder, list) else holder[part]
-        place: Any = int(last) if isinstance(holder, list) else last
-        found = holder[place]
-        if isinstance(found, tuple):
-            holder[place] = (found[0].replace(use.node.text, output), found[1])
-        else:
-            holder[place] = found.replace(use.node.text, output)
-    if guard.tests is not None:
-        for step in steps:
-            around = expressions.condition(step["if"]) if step.get("if") else expressions.Condition("", "", "")
-            whole = around.before + tested(around.expression, guard.tests) + around.after
-            step["if"] = " ".join(whole.split())
-    first: list[Any] = []
-    for name, question in guard.questions.items():
-        made: dict[str, Any] = {"id": (name, False), "uses": (uses, False)}
-        given = inputs_of(question)
-        if given:
-            made["with"] = {key: (value, False) for key, value in given.items()}
-        first.append(made)
-    if first:
-        job["steps"] = first + steps
+        _replace(steps, use.where[1:], use.node.text, f"steps.{guard.ids[question]}.outputs.run")
+    for step in steps if guard.tests is not None else []:
+        around = expressions.condition(step["if"]) if step.get("if") else expressions.Condition("", "", "")
+        whole = around.before + tested(around.expression, str(guard.tests)) + around.after
+        step["if"] = " ".join(whole.split())
+    if guard.questions:
+        job["steps"] = [_first_step(name, question, uses) for name, question in guard.questions.items()] + steps
+
+
+def _first_step(name: str, question: Question, uses: str) -> dict[str, Any]:
+    made: dict[str, Any] = {"id": (name, False), "uses": (uses, False)}
+    given = inputs_of(question)
+    if given:
+        made["with"] = {key: (value, False) for key, value in given.items()}
+    return made
+
+
+def _replace(steps: Any, where: tuple[str, ...], use: str, output: str) -> None:
+    """Replace a use of a gate's output in the text that these keys lead to."""
+    holder = steps
+    for part in where[:-1]:
+        holder = holder[int(part)] if isinstance(holder, list) else holder[part]
+    place: Any = int(where[-1]) if isinstance(holder, list) else where[-1]
+    found = holder[place]
+    holder[place] = (found[0].replace(use, output), found[1]) if isinstance(found, tuple) else found.replace(use, output)
 
 
 def _first_difference(expected: Any, found: Any, where: str) -> str | None:

@@ -91,6 +91,5 @@ def _drift(one: EventPaths, other: EventPaths) -> list[Problem]:
                 for pattern in ours or ()
                 if pattern.text not in others
             ]
-    return found or [
-        Problem(other.at, f"the paths of {other.event} stand in another order than those of {one.event} ({one.at})")
-    ]
+    order = f"the paths of {other.event} stand in another order than those of {one.event} ({one.at})"
+    return found or [Problem(other.at, order)]
