@@ -421,7 +421,7 @@ def test_the_estimate_is_the_median_of_the_last_runs(store):
 @pytest.mark.parametrize("content", [b"", b"{", b"[]", b'{"check": "gemv:kernel", "seconds": ["x"]}', b'{"seconds": 1}'])
 def test_a_broken_estimate_is_none(store, content):
     store.record(KEY, spec(), PASSED, None)
-    (path,) = (store._own / "durations").iterdir()
+    (path,) = (store.own / "durations").iterdir()
     path.write_bytes(content)
     assert store.estimate("gemv:kernel") is None
     assert store.durations() == {}
@@ -433,7 +433,7 @@ def test_the_last_run_of_each_repository_is_kept(store):
     other.write_last_run({"exit": 0})
     assert store.last_run() == {"exit": 1, "checks": ["a"]}
     assert other.last_run() == {"exit": 0}
-    (store._own / "last-run.json").write_text('{"schema": 2, "run": {}}')
+    (store.own / "last-run.json").write_text('{"schema": 2, "run": {}}')
     assert store.last_run() is None
-    (store._own / "last-run.json").write_text("{")
+    (store.own / "last-run.json").write_text("{")
     assert store.last_run() is None

@@ -246,3 +246,70 @@ def test_an_untouched_run_without_a_chosen_lane_loads_nothing_heavy(forgetful: P
     assert done.returncode == 0
     loaded = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines() if line.startswith("import time:")}
     assert loaded & {"numpy", "filelock", "git", "touchgate.checks.worker", "touchgate.results.tools"} == set()
+
+
+# ---- the rate over time
+
+
+def statistics(project: Project) -> dict:
+    done = project.doit("lanes", "stats", "--json")
+    assert (done.returncode, done.stderr) == (0, "")
+    return json.loads(done.stdout)
+
+
+def test_each_run_is_recorded_and_added_up(forgetful: Project) -> None:
+    assert statistics(forgetful)["total"]["runs"] == 0
+    forgetful.write("docs/a.md", "b\n")
+    forgetful.doit()  # untouched: two skips
+    forgetful.write("src/a.txt", "b\n")
+    forgetful.doit()  # reader runs
+    forgetful.doit()  # and is known
+    forgetful.doit("other")  # by its name: of reader nothing is decided
+    forgetful.write("src/a.txt", "a\n")
+    forgetful.doit("--shadow", "1")  # both agree
+    forgetful.write("shared/data.txt", "bad\n")
+    forgetful.doit("--shadow", "1")  # reader is skipped wrongly
+    forgetful.doit("nolane")  # no run
+    found = statistics(forgetful)
+    counts = {
+        one["name"]: tuple(one[key] for key in ("runs", "ran", "reused", "skipped", "shadowed", "false_skips"))
+        for one in found["lanes"]
+    }
+    assert counts == {"other": (6, 1, 0, 5, 2, 0), "reader": (5, 1, 1, 3, 2, 1)}
+    assert (found["total"]["runs"], len(found["weeks"]), found["lost_lines"]) == (6, 1, 0)
+    shown = forgetful.doit("lanes", "stats").stdout
+    assert "6 runs from " in shown
+    assert "false skips: 1 of 4 shadowed skips" in shown
+
+
+def test_looking_is_not_recorded(forgetful: Project) -> None:
+    for words in (["lanes"], ["touched"], ["lanes", "stats"], ["list"]):
+        assert forgetful.doit(*words).returncode == 0
+    assert statistics(forgetful)["total"]["runs"] == 0
+
+
+def test_without_a_place_for_the_history_one_note_says_so(forgetful: Project) -> None:
+    results = forgetful.root.parent / "results"
+    forgetful.write("docs/a.md", "b\n")
+    environ = {"TOUCHGATE_RESULTS_DIR": str(results)}
+    forgetful.doit(environ=environ)
+    (history,) = results.glob("repositories/*/history.jsonl")
+    history.unlink()
+    history.mkdir()
+    done = forgetful.doit(environ=environ)
+    assert done.returncode == 0
+    note = f"note: this run is not in the history for `doit lanes stats`: {history} can't be written: Is a directory\n"
+    assert done.stdout.count(note) == 1
+    done = forgetful.doit("lanes", "stats", environ=environ)
+    assert (done.returncode, done.stdout) == (3, "")
+    assert done.stderr == f"ERROR: {history} is not a file\n"
+
+
+def test_lanes_that_cannot_be_read_do_not_hide_the_statistics(forgetful: Project) -> None:
+    forgetful.write("docs/a.md", "b\n")
+    forgetful.doit()
+    forgetful.write("tasks/lanes.yml", "lanes: [")
+    done = forgetful.doit("lanes", "stats", "--json")
+    assert done.returncode == 0
+    assert json.loads(done.stdout)["total"]["skipped"] == 2
+    assert done.stderr.startswith("note: the lanes can't be read, so lanes that never ran save nothing here: tasks/lanes.yml")

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, TextIO
 
 from touchgate import places
-from touchgate.edge import devices
+from touchgate.edge import devices, recording
 from touchgate.edge import shadow as shadow_of
 from touchgate.edge.planning import (
     Keyring,
@@ -139,6 +139,8 @@ def conclude(session: Session, own: TouchgateReporter | None) -> int:
         causes = model.unproven(report, require_device=session.options.require_device)
         report = replace(report, notes=(*report.notes, *causes))
     report = replace(report, exit=code, interrupted=session.interrupted)
+    unrecorded = recording.record(session, report)
+    report = replace(report, notes=(*report.notes, *([unrecorded] if unrecorded else [])))
     report = replace(report, notes=(*report.notes, *_deliver(session, report)))
     session.terminal.summary(report)
     _remember(session, report)

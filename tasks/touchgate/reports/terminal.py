@@ -210,9 +210,9 @@ class Terminal:
                 lines.append(printable(f"{words.plural(len(names), 'lane')} {verb}{said} ({words.some(names)})"))
         untouched = [lane for lane in report.untouched if not lane.set_aside]
         if report.shadowed and not self._verbose:
-            names = words.some([lane.name for lane in report.shadowed])
+            shadowed = words.some([lane.name for lane in report.shadowed])
             are = f"{words.plural(len(report.shadowed), 'lane')} untouched, and run all the same to test that (shadow)"
-            lines.append(f"{are}: {printable(names)}")
+            lines.append(f"{are}: {printable(shadowed)}")
         if not self._verbose:
             aside = [lane for lane in report.untouched if lane.set_aside]
             for reason, names in words.by_reason(

@@ -3,7 +3,7 @@
 records/<2 digits>/<digest>.json           one result
 records/<2 digits>/<digest>.<random>.log   what the check printed
 locks/<digest>.lock                        while a run is busy with that check
-repositories/<digest>/                     per repository: the last run, and how long each check took
+repositories/<digest>/                     per repository: the last run, how long each check took, the history of runs
 """
 
 from __future__ import annotations
@@ -63,7 +63,8 @@ class ResultStore:
 
     def __init__(self, directory: Path, repository: str = "") -> None:
         self.directory = directory
-        self._own = directory / "repositories" / _short(repository)
+        self.own = directory / "repositories" / _short(repository)
+        """Where this repository's own files lie."""
 
     # ---- results
 
@@ -131,6 +132,15 @@ class ResultStore:
             if part.is_relative_to(self.directory):
                 part.mkdir(mode=0o700, exist_ok=True)
 
+    def make_own(self) -> Path:
+        """Make this repository's own folder; returns it. Raises `StoreFault`."""
+        try:
+            if not self.own.is_dir():
+                self._make(self.own)
+        except OSError as fault:
+            raise StoreFault(f"{self.own} can't be made: {fault.strerror}") from fault
+        return self.own
+
     # ---- two runs that want the same result
 
     @contextmanager
@@ -182,7 +192,7 @@ class ResultStore:
         """Seconds that each check of this repository is likely to take, by its name."""
         found = {}
         with suppress(OSError):
-            for path in (self._own / "durations").iterdir():
+            for path in (self.own / "durations").iterdir():
                 name, seconds = _durations(path)
                 if seconds:
                     found[name] = statistics.median(seconds)
@@ -194,7 +204,7 @@ class ResultStore:
         return statistics.median(seconds) if seconds and name == check_name else None
 
     def _duration(self, check_name: str) -> Path:
-        return self._own / "durations" / f"{_short(check_name)}.json"
+        return self.own / "durations" / f"{_short(check_name)}.json"
 
     def _remember(self, check_name: str, outcome: Outcome) -> None:
         if outcome.verdict not in (Verdict.PASSED, Verdict.FAILED):
@@ -208,7 +218,7 @@ class ResultStore:
     def last_run(self) -> dict[str, Any] | None:
         """What `write_last_run` was given last for this repository, or None."""
         try:
-            data = json.loads((self._own / "last-run.json").read_bytes())
+            data = json.loads((self.own / "last-run.json").read_bytes())
         except (OSError, ValueError, RecursionError):
             return None
         run = data.get("run") if isinstance(data, dict) and data.get("schema") == SCHEMA else None
@@ -216,7 +226,7 @@ class ResultStore:
 
     def write_last_run(self, data: Mapping[str, Any]) -> None:
         """Keep the summary of a run, plain JSON. Raises `StoreFault`."""
-        self._write_own(self._own / "last-run.json", {"schema": SCHEMA, "run": dict(data)})
+        self._write_own(self.own / "last-run.json", {"schema": SCHEMA, "run": dict(data)})
 
     def _write_own(self, path: Path, data: Mapping[str, Any]) -> None:
         try:

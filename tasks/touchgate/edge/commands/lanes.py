@@ -17,7 +17,7 @@ from touchgate.reports.words import plural
 if TYPE_CHECKING:
     from touchgate.gate.git import Repository
 
-ACTIONS = ("check", "why", "init", "schema")
+ACTIONS = ("check", "why", "stats", "init", "schema")
 
 
 class Lanes(RepositoryCommand):
@@ -25,13 +25,15 @@ class Lanes(RepositoryCommand):
 
     name = "lanes"
     doc_purpose = "show which lanes the change touches and why; check, explain, start lane files"
-    doc_usage = "[check [WORKFLOW...] | why LANE | init | schema]"
+    doc_usage = "[check [WORKFLOW...] | why LANE | stats | init | schema]"
     doc_description = """Without an argument: every lane with its decision and the reason.
 
 check: patterns that match no tracked file or can't be reached, lanes with equal paths, tracked files that no lane gates;
 of the lanes, or of the workflow files named (exit 1 when there is anything to find).
 
 why LANE: one decision in full, with the place that declares it.
+
+stats: how often each lane ran, was skipped, and was skipped wrongly (`doit --shadow`), by lane and by week.
 
 init: write a first lane file and the two settings that choose touchgate.
 
@@ -42,7 +44,7 @@ schema: print the JSON Schema of lane files, for editors."""
         """Dispatch on the first name."""
         action, rest = (names[0], names[1:]) if names else ("", [])
         if action not in ("", *ACTIONS):
-            guess = did_you_mean(action, ACTIONS) or "it takes check, why LANE, init or schema"
+            guess = did_you_mean(action, ACTIONS) or "it takes check, why LANE, stats, init or schema"
             raise UsageFault(f"`doit lanes {action}`: {guess}")
         if action != "check" and len(rest) != (1 if action == "why" else 0):
             raise UsageFault("`doit lanes why` takes one lane" if action == "why" else f"`doit lanes {action}` takes no more")
@@ -52,6 +54,10 @@ schema: print the JSON Schema of lane files, for editors."""
             for line in write_first_lane(repo.root):
                 print(line)
             return 0
+        if action == "stats":
+            from touchgate.edge.commands.stats import show  # noqa: PLC0415
+
+            return show(repo, as_json=options["as_json"])
         if action == "schema":
             from touchgate.gate.schema import json_schema  # noqa: PLC0415
 
