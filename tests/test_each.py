@@ -210,6 +210,15 @@ def test_too_many_folders():
     assert problem == "f:2:14: 'each' matches more than 10000 folders; write a narrower pattern"
 
 
+def test_too_many_folders_for_long_fields():
+    env = ", ".join(f"V{number}" for number in range(2500))
+    (problem,) = mistakes(one("c/*", more=f"env: [{env}], "), *(f"c/f{number}" for number in range(1000)))
+    assert problem == (
+        "f:2:14: 'each' matches 1000 folders, too many for fields as long as these; write a narrower "
+        "pattern, or shorter fields"
+    )
+
+
 PARTS = st.sampled_from(["*", "a", "b", "a*", "?a", "[ab]", "a?b", "ab", "a+", "!a", "\\*"])
 NAMES = st.sampled_from(["a", "b", "ab", "aa", "b.c"])
 

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 FIELDS = ("name", "path")
 MOST_FOLDERS = 10_000
 """More than this is a mistake in the pattern rather than a list of lanes."""
+MOST_NODES = 2_000_000
+"""Of all lanes that one declaration stands for, counted as in YAML."""
 
 # `${x}` is the shell's.
 _FIELD = re.compile(r"(?<!\$)\{([A-Za-z_][A-Za-z0-9_]*)\}")
@@ -45,11 +47,17 @@ def lanes_of(
         node.at,
         {name: place for name, place in node.keys.items() if name != "each"},
         {name: value for name, value in node.entries.items() if name != "each"},
+        node.size,
+        node.depth,
     )
     field_faults(fields, problems)
     written = node.entries["each"]
     found = folders_of(written, folders, problems)
     if len(problems) > before:
+        return []
+    if fields.size * len(found) > MOST_NODES:
+        message = f"'each' matches {len(found)} folders, too many for fields as long as these"
+        problems.append(Problem(written.at, message, "write a narrower pattern, or shorter fields"))
         return []
     template = key.text if has_field(key.text) else f"{key.text}-{{name}}"
     made = []

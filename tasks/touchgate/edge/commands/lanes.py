@@ -168,13 +168,12 @@ def in_full(declared: Declared, one: LaneDecision) -> list[str]:
         lines.append(f"  {'pattern' if runs or one.path else 'nearest'}     {one.pattern.text}  ({one.pattern.at})")
     of_folder = f", for the folder {lane.each.path}" if lane.each else ""
     count = len(change.paths)
-    uncommitted = " with what is uncommitted" if change.head_is_worktree and change.head else ""
     return [
         *lines,
         f"  suite       {one.suite}",
         f"  declared    {lane.at}{of_folder}",
         f"  looked at   {'no path: it can not be told which differ' if change.open_reason else plural(count, 'path')}",
         f"  base        {change.base or 'unknown'}  ({change.base_from})",
-        f"  head        {change.head or 'unknown'}{uncommitted}  ({change.head_from})",
+        f"  head        {change.head or 'unknown'}  ({change.head_from})",
         f"  merge base  {change.merge_base or 'unknown'}  ({change.proof})",
     ]
