@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from touchgate.gate.automaton import Automaton, State
-from touchgate.gate.dialect import ANY, NOT_SLASH, elements_of
+from touchgate.gate.dialect import ANY, NOT_SLASH, elements_of, literal_head
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -54,9 +54,14 @@ def _ends(body: str, others: Sequence[str], *, stop_when_all: bool) -> Iterator[
     against = [elements for other in others if (elements := elements_of(other)) is not None]
     ours, theirs = Automaton([(0, read)]), Automaton(enumerate(against))
     letters = _representatives([read, *against])
+    # What every such path begins with is read at once; then all that can follow.
+    head = literal_head(body)
+    if head.startswith("/") or "//" in head:
+        return
+    begun = (ours.start.walk(head), theirs.start.walk(head))
     # At the start and behind a slash no slash can follow, and no path ends there.
-    ahead: list[tuple[State, State, bool]] = [(ours.start, theirs.start, True)]
-    seen = {(ours.start.bits, theirs.start.bits, True)}
+    ahead: list[tuple[State, State, bool]] = [(*begun, not head or head.endswith("/"))]
+    seen = {(begun[0].bits, begun[1].bits, ahead[0][2])}
     while ahead:
         one, other, behind_slash = ahead.pop()
         matches = bool(theirs.matching(other.bits))
