@@ -539,3 +539,40 @@ def test_doit_lanes_and_why(crates):
     assert "tasks/lanes.yml:3:3, for the folder crates/b" in shown
     refused = crates.doit("lanes", "why", "ws")
     assert (refused.returncode, refused.stderr) == (3, "ERROR: 'ws' stands for several lanes: ws-a, ws-b; name one\n")
+
+
+def test_own_tasks_may_depend_on_the_group_and_the_list_shows_it(crates):
+    dodo = "def task_release():\n    return {'actions': ['echo released >> $MARKS'], 'task_dep': ['ws']}\n"
+    crates.write("dodo.py", dodo)
+    crates.write("docs/a.md", "changed")
+    done = crates.doit("release")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert (crates.root.parent / "marks").read_text().split()[-1] == "released"
+    assert sorted((crates.root.parent / "marks").read_text().split()) == ["a", "b", "released"]
+    shown = crates.doit("list").stdout.splitlines()
+    assert [line.split()[0] for line in shown] == [
+        "all", "all:command", "release", "ws", "ws-a", "ws-a:command", "ws-b", "ws-b:command",
+    ]  # fmt: skip
+    crates.write("dodo.py", dodo.replace("release", "ws").replace("['ws']", "['all']"))
+    refused = crates.doit()
+    assert (refused.returncode, refused.stdout) == (3, "")
+    assert "tasks/lanes.yml:3:3: the lane 'ws' has the name of a task in dodo.py; rename one" in refused.stderr
+
+
+def test_a_lane_that_a_change_takes_out_of_its_suite_runs_once_more(crates):
+    """Else head could narrow a lane and break it, in one change, unseen."""
+    text = (crates.root / "tasks/lanes.yml").read_text()
+    crates.write(
+        "tasks/lanes.yml", text.replace("    about:", "    suites: [full]\n    about:").replace("echo {name}", "false")
+    )
+    for act in (lambda: None, crates.commit):
+        act()
+        done = crates.doit("--device", "emulated")
+        assert done.returncode == 1
+        shown = crates.doit("lanes").stdout
+        assert "(in the suite smoke by the base branch's tip alone: head keeps the lane for full)" in shown
+    crates.git("checkout", "-q", "main")
+    crates.git("merge", "-q", "work")
+    crates.git("checkout", "-q", "-b", "next")
+    crates.write("crates/a/src/lib.rs", "changed")
+    assert crates.doit().returncode == 0
