@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, NoReturn
 from touchgate.gate.check_declarations import NAME
 from touchgate.gate.cli import WORKFLOW_FOLDERS, UsageFault
 from touchgate.gate.declarations import read_lanes
-from touchgate.gate.located import DeclarationError
+from touchgate.gate.located import DeclarationError, did_you_mean
 from touchgate.gate.sources import ENDINGS, FOLDER
 from touchgate.migrate.gates import Asked, Surroundings
 from touchgate.migrate.whole import Migrated, migrate
@@ -147,9 +147,19 @@ def _migrated(order: Order, root: Path, files: list[Path]) -> tuple[list[Migrate
             continue
         changes.append(Change(path, name, content, result.text.encode("utf-8")))
         if result.lanes:
-            changes.append(_lane_file(root, name, result))
+            changes.append(_lane_file(root, name, result, {change.path for change in changes}))
             lanes = None if lanes is None else {**lanes, **{lane: found[0] for lane, found in result.lanes.items()}}
+    _refuse_unknown(order.asked, lanes or {})
     return results, changes
+
+
+def _refuse_unknown(asked: Asked, lanes: Mapping[str, object]) -> None:
+    """A lane that is not there would make every job fail that asks for it."""
+    for output, lane in asked.lanes.items():
+        name = lane.removeprefix("!")
+        if name not in lanes:
+            hint = did_you_mean(name, lanes)
+            raise UsageFault(f"--lane {output}={lane}: no lane '{name}' is declared" + (f"; {hint}" if hint else ""))
 
 
 def _lanes(root: Path) -> dict[str, tuple[str, ...]] | None:
@@ -178,11 +188,12 @@ def _submodules(root: Path) -> frozenset[str]:
     return frozenset(found[1].strip() for found in re.finditer(r"^\s*path\s*=\s*(.+)$", text, re.MULTILINE))
 
 
-def _lane_file(root: Path, workflow: str, result: Migrated) -> Change:
+def _lane_file(root: Path, workflow: str, result: Migrated, taken: set[Path]) -> Change:
     """The file that declares the lanes which a workflow's filters become."""
     stem = Path(workflow).stem
     endings = ["", "-workflow", *(f"-workflow-{count}" for count in range(2, 1000))]
-    name = next(name for more in endings if not (root / (name := f"{FOLDER}/{stem}{more}.yml")).exists())
+    names = [f"{FOLDER}/{stem}{more}.yml" for more in endings]
+    name = next(name for name in names if not (root / name).exists() and root / name not in taken)
     return Change(root / name, name, None, lane_file(workflow, result.lanes).encode("utf-8"))
 
 

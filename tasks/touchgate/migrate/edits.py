@@ -77,19 +77,13 @@ def _conflicts(workflow: Workflow, by_job: Mapping[str, list[Edit]]) -> dict[str
             for other, parts in spans.items():
                 if other == name or edit in by_job.get(other, ()):
                     continue
-                if any(start <= edit.start and edit.end <= end for start, end in parts) and not _own(workflow, other, edit):
+                if any(start <= edit.start and edit.end <= workflow.text.last_of_line(end) for start, end in parts):
                     at = workflow.text.at(edit.start)
                     message = "shares this text, by an anchor, with"
                     found[name] = Problem(at, f"'{name}' {message} '{other}', which would change as well")
                     if other in by_job:
                         found[other] = Problem(at, f"'{other}' {message} '{name}'")
     return found
-
-
-def _own(workflow: Workflow, name: str, edit: Edit) -> bool:
-    """Whether an insertion only touches the border of a job's own text."""
-    job = workflow.jobs[name]
-    return edit.start == edit.end and edit.start in (job.key.start, max(job.key.end, job.entry.end))
 
 
 class _Writer:
@@ -279,9 +273,7 @@ class _Writer:
         indent = " " * self.text.column(key.start)
         end = max(key.end, value.end)
         if "\n" not in self.source[key.start : end]:
-            place = self.text.line_end(end - 1)
-            if self.source[place - 1 : place] == "\n":
-                return Edit(place, place, f"{indent}{entry}{self.newline}")
+            place = self.text.last_of_line(end)
             return Edit(place, place, f"{self.newline}{indent}{entry}")
         return Edit(key.start, key.start, f"{entry}{self.newline}{indent}")
 

@@ -219,9 +219,9 @@ class _Reader:
                 return Decision(self.tj(name, source, output))
             if kind == "touchgate":
                 return Decision(self.action(source, output))
-            call = _CALL.search(_text(source, "run"))
-            if call:
-                return Decision(self.call(call["rest"], output))
+            script = _text(source, "run")
+            if _CALL.search(script):
+                return Decision(self.call(script, output))
         except filters.Untranslatable as fault:
             return Undecided(self.problem(source, f"output '{name}': {fault}"))
         if name in (self.around.lanes or {}):
@@ -344,7 +344,7 @@ class _Reader:
             head=texts.get("head", ""),
         )
 
-    def call(self, line: str, output: str) -> Question:
+    def call(self, script: str, output: str) -> Question:
         """`touchgate gate ...` as a question. Words with blanks are expressions of the forge."""
         if output != "run":
             raise filters.Untranslatable(f"'{output}' is no yes or no")
@@ -354,8 +354,11 @@ class _Reader:
             held.append(found[0])
             return f"\x01{len(held) - 1}\x02"
 
+        calls = _CALL.findall(re.sub(r"\$\{\{.*?\}\}", hold, script.replace("\\\n", " ")))
+        if len(calls) != 1:
+            raise filters.Untranslatable("touchgate is called more than once")
         try:
-            words = shlex.split(re.sub(r"\$\{\{.*?\}\}", hold, line))
+            words = shlex.split(calls[0])
         except ValueError as fault:
             raise filters.Untranslatable("the call of touchgate can't be read") from fault
         words = [re.sub("\x01([0-9]+)\x02", lambda found: held[int(found[1])], word) for word in words]

@@ -119,6 +119,12 @@ class Text:
         found = self.text.find("\n", place)
         return len(self.text) if found < 0 else found + 1
 
+    def last_of_line(self, place: int) -> int:
+        """Where the line of an index ends, its line break left out."""
+        found = self.text.find("\n", place)
+        end = len(self.text) if found < 0 else found
+        return end - 1 if end > place and self.text[end - 1] == "\r" else end
+
     def column(self, place: int) -> int:
         """How far an index is from the beginning of its line."""
         return place - self.line_start(place)

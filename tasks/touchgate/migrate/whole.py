@@ -12,7 +12,7 @@ from touchgate.gate.model import At
 from touchgate.gate.workflow import EventPaths, read_paths
 from touchgate.migrate import edits, gates, guard, jobs, verify
 from touchgate.migrate.gates import Asked, NewLanes, Surroundings
-from touchgate.migrate.tree import Text
+from touchgate.migrate.tree import Items, Pairs, Scalar, Text
 
 _MOST_ATTEMPTS = 100
 
@@ -54,17 +54,26 @@ def migrate(file: str, content: bytes, uses: str, asked: Asked, around: Surround
         if not conflicts:
             break
         refused.update(conflicts)
-    notes = (*drift, *plan.notes)
+    notes = (*drift, *plan.notes, *_pushes(workflow))
     if not changes or conflicts:
         return Migrated(file, None, {}, plan.left, drift)
     result = edits.apply(text.text, changes)
     different = verify.difference(workflow, plan, uses, result)
     if different is not None:
-        problem = Problem(At(file, 1, 1), f"left alone: the changed text would not say what was meant ({different})")
+        problem = Problem(At(file, 1, 1), f"the changed text would not say what was meant ({different})")
         return Migrated(file, None, {}, (problem,), drift)
     asked_for = {lane for one in plan.guards.values() for question in one.questions.values() for lane in question.lanes}
     used = {name: lane for name, lane in lanes.added.items() if name in asked_for}
     return Migrated(file, mark + result, used, plan.left, notes)
+
+
+def _pushes(workflow: jobs.Workflow) -> list[Problem]:
+    """What is different about pushes, where the workflow runs on them."""
+    on = workflow.root.get("on")
+    events = [item for item in on.items if isinstance(item, Scalar)] if isinstance(on, Items) else []
+    events += [key for key, _ in on.pairs] if isinstance(on, Pairs) else [on] if isinstance(on, Scalar) else []
+    message = "a push is judged from the merge base with the default branch, and on that branch everything runs"
+    return [Problem(workflow.text.at(event.start), message) for event in events if event.value == "push"]
 
 
 def drift_of(file: str, content: bytes) -> list[Problem]:
