@@ -90,4 +90,4 @@ def ratio(name: str, ours: Times, theirs: Times, goal: str) -> str:
     pairs = f"{statistics.median(ratios):6.2f} [{ratios[0]:.2f}-{ratios[-1]:.2f}]"
     fastest = min(ours.wall) / min(theirs.wall)
     computed = statistics.median(ours.cpu) / statistics.median(theirs.cpu)
-    return f"{name:75} {pairs:20} fastest {fastest:5.2f}  cpu {computed:5.2f}  goal {goal}"
+    return f"{name:90} {pairs:20} fastest {fastest:5.2f}  cpu {computed:5.2f}  goal {goal}"

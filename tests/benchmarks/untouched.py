@@ -8,20 +8,22 @@ and range of N rounds (9) in which every contender has its turn, the median of w
 round; a person judges.
 
 The floors: F1 is `python -c "import yaml"` and a bare `git diff --name-only -z --no-renames A...B` one after the other;
-F2 is `doit list` beside an empty dodo.py and the same diff. DIR holds the other tools (peers.py says how to make it); one
-that is missing is named as unmeasured. Each is first asked on a branch that touches one package, and what it selected
-there and on the branch under docs/ is shown beside its time. Ours is the touchgate of the interpreter that runs this: one
-installed from a wheel is what people have, and does not change while others edit the sources.
+F2 is `doit list` beside an empty dodo.py and the same diff. Plain `doit` judges what is uncommitted too, so `git status`
+stands beside it. DIR holds the other tools (peers.py says how to make it); one that is missing is named as unmeasured.
+Each is first asked on a branch that touches one package, and what it selected there and on the branch under docs/ is shown
+beside its time. Ours is the touchgate of the interpreter that runs this: one installed from a wheel is what people have,
+and does not change while others edit the sources.
 
 --planned: 100,000 touched paths against the 55 lanes: git printing them, our planning alone, the whole `touchgate gate`;
 once with every file changed, once with as many new files that no lane gates.
 --million: a repository of a million tracked files: the time of `touchgate gate`, every git command that it ran, and how
-many objects these read from the packs, beside what listing the tree or the index takes.
+many objects and entries of the index these read, beside what listing the tree or the index takes.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import re
 import shutil
@@ -127,7 +129,8 @@ def decided(folder: Path, place: Path | None, rounds: int, environ: dict[str, st
     plain = place / "venv/bin/doit" if place else None
     yaml = Contender('python -c "import yaml"', (sys.executable, "-c", "import yaml"), empty)
     doit = Contender("doit list, empty dodo.py, touchgate installed", (str(BIN / "doit"), "list"), empty)
-    floors = [yaml, _diff(clone, HEAD), doit]
+    status = Contender("git status", ("git", "status", "--porcelain=v2", "-z", "--untracked-files=all"), clone)
+    floors = [yaml, _diff(clone, HEAD), status, doit]
     if plain is not None and plain.exists():
         floors.append(Contender("doit list, empty dodo.py, doit alone", (str(plain), "list"), empty))
     selects = r"(?m)^(p\d\d)\b"
@@ -152,11 +155,12 @@ def decided(folder: Path, place: Path | None, rounds: int, environ: dict[str, st
     print("\n".join(lacking))
     diff = times[DIFF]
     print(ratio("touchgate gate / (python, yaml + diff)", times[gate.name], summed(times[yaml.name], diff), "at most 2"))
-    for floor in floors[2:]:
+    for floor in floors[3:]:
+        start = summed(times[floor.name], diff)
         for one in ours[1:]:
-            print(
-                ratio(f"{one.name} / ({floor.name} + diff)", times[one.name], summed(times[floor.name], diff), "at most 1.5")
-            )
+            print(ratio(f"{one.name} / ({floor.name} + diff)", times[one.name], start, "at most 1.5"))
+        whole = summed(start, times[status.name])
+        print(ratio(f"doit / ({floor.name} + diff + git status)", times["doit"], whole, "at most 1.5"))
     for other in others:
         for one in ours:
             print(ratio(f"{other.name} / {one.name}", times[other.name], times[one.name], "at least 1.2"))
@@ -239,29 +243,34 @@ def million(folder: Path, rounds: int, environ: dict[str, str]) -> None:
     print(f"\na million tracked files, an index of {(clone / '.git/index').stat().st_size / 1e6:.0f} MB")
     for one in (diff, gate, *lists):
         print(row(one.name, times[one.name]))
-    commands, objects = _traced(folder, gate, environ)
-    counted = _git(clone, "count-objects", "-v")
-    packed = re.search(r"(?m)^in-pack: (\d+)$", counted)
-    print(f"objects read from packs: {objects} of {packed[1] if packed else '?'}; the git commands that ran:")
+    commands, objects, entries = _traced(folder, gate, environ)
+    packed = re.search(r"(?m)^in-pack: (\d+)$", _git(clone, "count-objects", "-v"))
+    print(f"objects read from packs: {objects} of {packed[1] if packed else '?'}; entries of the index read: {entries}")
     print("\n".join(f"  git {command}" for command in commands))
 
 
-def _traced(folder: Path, one: Contender, environ: dict[str, str]) -> tuple[list[str], int]:
-    """The git commands that it runs, and how many objects these read: by a `git` in front of the real one that notes both."""
-    log, packs, shim = folder / "commands", folder / "packs", folder / "shim/git"
+def _traced(folder: Path, one: Contender, environ: dict[str, str]) -> tuple[list[str], int, int]:
+    """The git commands that it runs, and how many packed objects and entries of the index these read.
+
+    By a `git` in front of the real one that notes its arguments and has git's own traces written.
+    """
+    log, packs, events, shim = (folder / name for name in ("commands", "packs", "events", "shim/git"))
     shim.parent.mkdir(exist_ok=True)
-    for file in (log, packs):
+    for file in (log, packs, events):
         file.unlink(missing_ok=True)
         file.touch()
     shim.write_text(
         "#!/bin/sh\n"
         f"printf '%s ' \"$@\" >> '{log}'; echo >> '{log}'\n"
-        f"GIT_TRACE_PACK_ACCESS='{packs}' exec '{shutil.which('git', path=environ['PATH'])}' \"$@\"\n"
+        f"export GIT_TRACE_PACK_ACCESS='{packs}' GIT_TRACE2_EVENT='{events}'\n"
+        f"exec '{shutil.which('git', path=environ['PATH'])}' \"$@\"\n"
     )
     shim.chmod(0o755)
     said(one, {**environ, "PATH": f"{shim.parent}{os.pathsep}{environ['PATH']}"})
     commands = [re.sub(r"^(?:-[cC] \S+ )*", "", line) for line in log.read_text().splitlines()]
-    return commands, len(packs.read_text().splitlines())
+    told = [json.loads(line) for line in events.read_text().splitlines()]
+    entries = sum(int(event["value"]) for event in told if event.get("key") == "read/cache_nr")
+    return commands, len(packs.read_text().splitlines()), entries
 
 
 if __name__ == "__main__":
