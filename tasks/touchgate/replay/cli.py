@@ -20,6 +20,7 @@ from touchgate.replay import telling
 from touchgate.replay.comparing import Pair
 from touchgate.replay.judging import Played, play
 from touchgate.replay.theirs import Gate, way_to_answer
+from touchgate.reports.style import encodable
 
 if TYPE_CHECKING:
     import argparse
@@ -53,7 +54,7 @@ def main(argv: Sequence[str] | None = None, environ: Mapping[str, str] = os.envi
     if wish.asked.as_json:
         print(json.dumps(telling.as_data(found), indent=1))
     else:
-        print("\n".join(telling.in_words(found)))
+        print(encodable("\n".join(telling.in_words(found)), sys.stdout.encoding))
     sys.stdout.flush()
     return NO_ANSWER if wish.gate and telling.is_lost(found.pairs) else PLAYED
 

@@ -23,7 +23,8 @@ LARGEST = 1 << 20
 LOOK = 0.1
 """Seconds between two looks whether a command that keeps its output open has ended."""
 
-_NAMES_THEM = re.compile(r"\$\{?(?:[12@*](?!\d)|BASE\b|HEAD\b)")
+_BEYOND_PLAIN = re.compile(r"[$`;&|<>()\n#]")
+"""What makes a line more than one plain command: then it says itself where the two belong."""
 _STDOUT, _EXIT, _OUTPUT = "stdout", "exit", "output:"
 
 
@@ -56,11 +57,12 @@ class Gate:
     def ask(self, root: Path, base: str, head: str, known: Collection[str], environ: Mapping[str, str]) -> Theirs:
         """Run it in the repository's root. BASE and HEAD are $1 and $2 and variables of these names.
 
-        A command that names none of them gets both as its last arguments. It runs in a process group of its own, which
-        is ended with it; $GITHUB_OUTPUT is an empty file, so that the outputs of a job we run in stay as they are.
+        A plain command (a program and its arguments) gets both as its last arguments. It runs in a process group of its
+        own, which is ended with it; $GITHUB_OUTPUT is an empty file, so that the outputs of a job we run in stay as they
+        are.
         """
         began = time.monotonic()
-        line = self.command if _NAMES_THEM.search(self.command) else f'{self.command} "$@"'
+        line = self.command if _BEYOND_PLAIN.search(self.command) else f'{self.command} "$@"'
         with tempfile.TemporaryDirectory(prefix="touchgate-replay-") as folder:
             output = Path(folder, "output")
             output.touch()
