@@ -268,3 +268,35 @@ def test_a_run_without_sources_does_not_import_the_readers(project):
     project.git("checkout", "-q", "-B", "work")
     project.write("README.md", "changed again\n")
     assert not reads()
+
+
+REUSE = """lanes:
+  one:
+    paths: [src/**]
+    checks:
+      - command: cat src/tool.py
+"""
+
+
+def test_a_result_is_not_reused_where_an_included_file_differs(project):
+    """The lane's own files are the same: without the closure in the key the old pass would stand for the change."""
+    start(project, {"src/tool.py": "import sys\nsys.path.insert(0, 'lib')\n", "lib/x.py": ""}, REUSE)
+    project.write("src/tool.py", "from lib import helper\n")
+    project.write("lib/helper.py", "x = 1\n")
+    project.commit()
+
+    def run():
+        return project.doit("--report-dir", "report").stdout
+
+    assert "1 passed" in run()
+    assert "1 cached" in run()
+    project.write("lib/helper.py", "x = 2\n")
+    again = run()
+    assert "1 passed" in again
+    assert "cached" not in again
+
+
+def test_doit_shows_it(project):
+    start(project, FILES)
+    project.write("common/reduce.cuh", "// changed\n")
+    assert "kernels/attention.cu:3 includes kernels/tree_attention.cu, which at line 1" in project.doit("lanes").stdout

@@ -17,40 +17,7 @@ from functools import cache
 from pathlib import Path
 
 from touchgate.checks import Inputs
-
-_SPLICE = "\x01"
-"""Stands for a backslash and line end while a text is read: within raw strings they are no splice, elsewhere nothing."""
-_S = f"{_SPLICE}*"
-# In one way only: what a search may try in many ways takes it long where there are many comments.
-_COMMENT = rf"/{_S}\*[^*]*(?:\*(?!{_S}/)[^*]*)*(?:\*{_S}/|\Z)"
-_BLANK = rf"(?:[ \t\f\v{_SPLICE}]|{_COMMENT})*"
-
-
-def _word(text: str) -> str:
-    return _S.join(text)
-
-
-_KEYWORD = "|".join(_word(text) for text in ("include_next", "include", "import", "embed"))
-_NAME = rf"[^\W\d][\w{_SPLICE}]*"
-_SUFFIX = rf"(?:{_S}{_NAME})?"
-_TEXT = re.compile(
-    rf"""
-      (?:\A|(?<=\n)) {_BLANK} (?:\#|%{_S}:) {_BLANK} (?P<directive>{_KEYWORD}) (?![\w]) {_BLANK}
-          (?: "(?P<name>[^"\n]+)" | <(?P<system>[^>\n]+)> | (?P<computed>[^\n]*) )
-    | (?P<has>{_word("__has_")}{_S}(?:{_word("include_next")}|{_word("include")}|{_word("embed")})(?:{_S}_{_S}_)?) (?!\w)
-          (?P<called> {_BLANK} \( {_BLANK} (?: "(?P<asked>[^"\n]+)" | <(?P<asked_system>[^>\n]+)> | (?P<asked_computed>) ) )?
-    | /{_S}/[^\n]*
-    | {_COMMENT}
-    | (?P<raw>(?:u{_S}8|[uUL])?{_S}R{_S}") (?P<whole>(?P<fence>[^()\\\s]{{0,16}})\(.*?\)(?P=fence)"{_SUFFIX})?
-    | "(?:\\{_S}[^\n]|[^"\\\n])*(?:"{_SUFFIX})?
-    | '(?:\\{_S}[^\n]|[^'\\\n])*(?:'{_SUFFIX})?
-    | \.?[0-9](?:'?[\w.{_SPLICE}])*
-    | {_NAME}
-    """,
-    re.VERBOSE | re.DOTALL,
-)
-_HIDDEN = re.compile(r"\r(?!\n)|\.incbin\b")
-"""A lone carriage return, which compilers do not agree about; a file that the assembler reads."""
+from touchgate.gate.closure import cxx
 
 FOLDER_VARIABLES = (
     *("CPATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH", "GCC_EXEC_PREFIX", "COMPILER_PATH"),
@@ -90,43 +57,10 @@ def scan(text: str) -> Scan:
 
     Names in <...> are the compiler's own headers, or of folders that the command line names (see `unresolved_arguments`).
     """
-    text = text.removeprefix("\ufeff")
-    unresolved = {_line(text, match.start()): match[0].strip() or "a carriage return" for match in _HIDDEN.finditer(text)}
-    joined = re.sub(r"\\[ \t\f\v]*\r?\n", _SPLICE, text.replace(_SPLICE, " ").replace("\r\n", "\n"))
-    names: dict[str, None] = {}
-    for match in _TEXT.finditer(joined):
-        name = (match["name"] or match["asked"] or "").replace(_SPLICE, "")
-        if "\0" not in name and name:
-            names[name] = None
-        elif match["raw"]:
-            # Where they end, compilers do not agree about.
-            directive = {"#", "%"} & set(_line_before(joined, match.start())) and "\n" in match[0]
-            if not match["whole"] or directive:
-                unresolved[_line(joined, match.start())] = "a raw string"
-        elif match["computed"] is not None:
-            unresolved[_line(joined, match.start("directive"))] = _plain(f"#{match['directive']} {match['computed']}")
-        elif match["asked_computed"] is not None or (match["has"] and not match["called"] and not _asks(joined, match)):
-            unresolved[_line(joined, match.start())] = _plain(match[0])
-    return Scan(tuple(names), unresolved)
-
-
-def _line(text: str, at: int) -> int:
-    """The line of the file: a splice ends one too."""
-    return 1 + text.count("\n", 0, at) + text.count(_SPLICE, 0, at)
-
-
-def _plain(text: str) -> str:
-    return " ".join(text.replace(_SPLICE, "").split())
-
-
-def _asks(text: str, match: re.Match[str]) -> bool:
-    """Whether `__has_include` stands in `defined(__has_include)` or the like, which asks about no file."""
-    line = _line_before(text, match.start())
-    return bool(re.search(rf"(?:{_word('defined')}|{_word('def')})[\s({_SPLICE}]*\Z", line))
-
-
-def _line_before(text: str, at: int) -> str:
-    return text[text.rfind("\n", 0, at) + 1 : at]
+    found = cxx.scan(text)
+    names = {reference.text: None for reference in found.references if reference.how == "quotes"}
+    names |= {reference.text: None for reference in found.references if reference.how == "bytes" and reference.text[0] != "<"}
+    return Scan(tuple(names), {one.line: one.text for one in found.unresolved})
 
 
 def reach(source: str, root: Path) -> Reach:
@@ -198,6 +132,12 @@ def with_includes(
     for name, value in unresolved_arguments(place, environ, declared).items():
         extra[f"unresolved includes of {name}"] = f"{value} {_never()}"
     return Inputs(tuple(sorted({*inputs.files, *found.files})), inputs.tools, {**inputs.extra, **extra})
+
+
+def with_reached(inputs: Inputs, files: Collection[str], fault: str) -> Inputs:
+    """Return `inputs` with the files that the lane's sources reach; never the same again where that can't be told."""
+    extra = {"what the sources include": f"{fault} {_never()}"} if fault else {}
+    return Inputs(tuple(sorted({*inputs.files, *files})), inputs.tools, {**inputs.extra, **extra})
 
 
 @cache

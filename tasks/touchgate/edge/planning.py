@@ -18,6 +18,7 @@ from touchgate.gate import change as change_of
 from touchgate.gate.declared import Declared, read_both
 from touchgate.gate.git import Repository, find_root
 from touchgate.gate.history import Fetch
+from touchgate.gate.included import files_of
 from touchgate.gate.located import DeclarationError, Problem
 from touchgate.gate.model import Change, Decision, Lane, Plan
 from touchgate.gate.plan import in_suites_of_both, runs_in
@@ -275,7 +276,8 @@ class Keyring:
 
     def keys(self, checks: Sequence[PlannedCheck]) -> dict[str, Key]:
         """For every check that has a place, its key by name. Few git processes, whatever the number of checks."""
-        from touchgate.results.contents import Contents  # noqa: PLC0415  only a run with checks pays for these
+        from touchgate.checks.includes import with_reached  # noqa: PLC0415  only a run with checks pays for these
+        from touchgate.results.contents import Contents  # noqa: PLC0415
         from touchgate.results.keys import key_environment, result_key  # noqa: PLC0415
         from touchgate.results.tools import RESULT_CODE, package_digest, versions  # noqa: PLC0415
 
@@ -289,7 +291,12 @@ class Keyring:
                 raise UsageFault(f"no installed package brings the check kind '{check.spec.kind}'")
             inputs[check.spec.name] = found.inputs(check.spec, self.root, check.place)
         contents = Contents(self._repo)
-        lane_files = contents.files([self._lanes[name] for name in dict.fromkeys(c.spec.lane for c in placed)])
+        lanes = [self._lanes[name] for name in dict.fromkeys(check.spec.lane for check in placed)]
+        reached = files_of(self._repo, lanes)
+        for check in placed:
+            if check.spec.lane in reached:
+                inputs[check.spec.name] = with_reached(inputs[check.spec.name], *reached[check.spec.lane])
+        lane_files = contents.files(lanes)
         files = contents.of(sorted({name for one in inputs.values() for name in one.files}))
         tools = versions(sorted({name for one in inputs.values() for name in one.tools}), self._environ)
         code = package_digest(RESULT_CODE)
