@@ -46,7 +46,8 @@ def _texts(node: Node, what: str, problems: list[Problem]) -> list[Scalar]:
         found = "empty" if isinstance(node, Sequence) else located.kind_of(node)
         problems.append(Problem(node.at, f"{what} must be a list, not {found}", "write it in [ ]"))
         return []
-    return [item for item in node.items if located.text(item, f"an entry of {what}", problems) and isinstance(item, Scalar)]
+    read = [(item, located.text(item, f"an entry of {what}", problems)) for item in node.items]
+    return [item for item, text in read if text is not None and isinstance(item, Scalar)]
 
 
 def _sources(node: Node, problems: list[Problem]) -> tuple[PathPattern, ...]:
