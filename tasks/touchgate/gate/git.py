@@ -155,9 +155,11 @@ class Repository:
             self._objects = None
 
     def borrow(self, folder: Path) -> None:
-        """Ask for commits, their history and contents in a temporary common folder in place of the clone's own."""
+        """Ask for commits, their history and contents in a temporary repository in place of the clone itself."""
         self.renew()
-        self.history_environ = {**self.environ, "GIT_DIR": str(self.git_dir.resolve()), "GIT_COMMON_DIR": str(folder)}
+        # Its settings hold all that git reads for the clone: no other file is to be read beside it.
+        alone = {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_SYSTEM": os.devnull, "GIT_CONFIG_NOSYSTEM": "1"}
+        self.history_environ = {**self.environ, **alone, "GIT_DIR": str(folder)}
         self._common = folder
 
     # ---- objects
@@ -170,10 +172,17 @@ class Repository:
         """`commit` for several names."""
         wanted = list(dict.fromkeys(names))
         fit = [name for name in wanted if is_name(name)]
+        if self.remote is not None and not self.is_bare:
+            # What a reflog or an upstream's setting says is only in the clone.
+            fit = [self._by_clone(name) if "@{" in name else name for name in fit]
         found: dict[str, Commit | None] = dict.fromkeys(wanted)
         for name, answer in zip(fit, self._read([f"{name}^{{commit}}" for name in fit]), strict=True):
             found[name] = parse_commit(answer[0], answer[2]) if answer else None
         return found
+
+    def _by_clone(self, name: str) -> str:
+        answer = self._run("rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}", allowed=(0, 1))
+        return answer.decode("ascii").strip() or name
 
     def head(self) -> str | None:
         """The commit checked out, None before the first."""
@@ -512,6 +521,16 @@ class Repository:
         """The value of one of git's settings here, or None."""
         answer = self._ask("config", "--get", name, allowed=(0, 1))
         return os.fsdecode(answer).rstrip("\n") or None
+
+    def settings(self) -> list[tuple[str, str | None]]:
+        """All that git reads from files here, in order, with what is included; None: a name without a value."""
+        fields = os.fsdecode(self._ask("config", "--list", "-z", "--show-scope", "--includes")).split("\0")
+        found = []
+        for scope, line in zip(fields[0::2], fields[1::2], strict=False):
+            name, equals, value = line.partition("\n")
+            if scope != "command":
+                found.append((name, value if equals else None))
+        return found
 
     def header_for(self, url: str) -> bool:
         """Whether git sends a header of its own to a URL."""

@@ -12,7 +12,6 @@ import base64
 import os
 import re
 import time
-from dataclasses import replace
 from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
@@ -96,7 +95,7 @@ class Remote:
     def _bring_tips(self, lack: Lack) -> None:
         if lack.default_branch:
             name = self._default_branch()
-            lack = replace(lack, branches=(name,), default_branch=False)
+            lack = lack._replace(branches=(name,), default_branch=False)
             self._repo.set_symbolic_ref("refs/remotes/origin/HEAD", f"refs/remotes/origin/{name}")
         words = [f"+refs/heads/{name}:refs/remotes/origin/{name}" for name in lack.branches]
         words += [_keeping(commit) for commit in lack.commits]
@@ -159,21 +158,22 @@ class Remote:
 
     def supply(self, ids: Sequence[str]) -> None:
         """Fetch objects by their ids, all at once. Raises GitFault."""
-        self._fetch(list(ids), [])
+        # A server that hears of the commits here takes it that their files are here, too, and sends none.
+        self._fetch(list(ids), [], [("fetch.negotiationAlgorithm", "noop")])
 
     # ---- the fetch itself
 
-    def _fetch(self, words: Sequence[str], depth: Sequence[str]) -> None:
+    def _fetch(self, words: Sequence[str], depth: Sequence[str], settings: Sequence[tuple[str, str]] = ()) -> None:
         data = "".join(f"{word}\n" for word in words).encode("utf-8", "surrogateescape")
-        _, said = self._git(*_OPTIONS, *depth, f"--filter={FILTER}", "origin", stdin=data)
+        _, said = self._git(*_OPTIONS, *depth, f"--filter={FILTER}", "origin", stdin=data, settings=settings)
         if "filtering not recognized" in said:
             self._note(f"{self.name} does not filter, so the contents of files came along")
         self._repo.renew()
 
-    def _git(self, *arguments: str, stdin: bytes = b"") -> tuple[bytes, str]:
+    def _git(self, *arguments: str, stdin: bytes = b"", settings: Sequence[tuple[str, str]] = ()) -> tuple[bytes, str]:
         code, answer, said = process.watch(
             self._repo.root,
-            self._environ,
+            with_settings(self._environ, settings),
             *arguments,
             stdin=stdin,
             deadline=self._deadline,
@@ -231,11 +231,14 @@ def alone(url: str, environ: Mapping[str, str]) -> Repository:
 
 
 def _lay_out(folder: Path, repo: Repository) -> None:
-    """A temporary common folder for a checkout: its refs as they are, its objects borrowed, its settings included."""
+    """A temporary repository for a checkout: its head and refs as they are, its objects borrowed, its settings copied."""
     common = repo.common_dir.resolve()
     refs = repo.refs("")
-    config = [("include.path", str(common / "config"))]
-    _write_config(folder, config, digits=len(next(iter(refs.values()), "")) or 40)
+    at = repo.head()
+    config = [(name, value) for name, value in repo.settings() if _FOR_REMOTES.match(name)]
+    _write_config(folder, config, digits=len(at or next(iter(refs.values()), "")))
+    if at:
+        _write(folder / "HEAD", f"{at}\n")
     head = "refs/remotes/origin/HEAD"
     default = repo.symbolic_ref(head)
     lines = [f"{commit} {name}\n" for name, commit in sorted(refs.items()) if name != head]
@@ -249,7 +252,14 @@ def _lay_out(folder: Path, repo: Repository) -> None:
         _write(folder / "shallow", "".join(f"{commit}\n" for commit in sorted(shallow)))
 
 
-def _write_config(folder: Path, settings: Sequence[tuple[str, str]], digits: int) -> None:
+# What says how to reach a remote, and nothing about the clone itself.
+_FOR_REMOTES = re.compile(
+    r"(http|credential|url|remote|ssh|protocol|transfer|fetch|promisor|pack|index|gitproxy)\."
+    r"|core\.(sshcommand|gitproxy|askpass|compression|bigfilethreshold)$"
+)
+
+
+def _write_config(folder: Path, settings: Sequence[tuple[str, str | None]], digits: int) -> None:
     for part in ("objects/info", "refs", "info"):
         (folder / part).mkdir(parents=True)
     _write(folder / "HEAD", "ref: refs/heads/nothing\n")
@@ -259,10 +269,13 @@ def _write_config(folder: Path, settings: Sequence[tuple[str, str]], digits: int
     for name, value in settings:
         section, _, key = name.rpartition(".")
         head, _, rest = section.partition(".")
-        title = f'[{head} "{rest}"]' if rest else f"[{head}]"
-        quoted = value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
-        lines += [title, f'\t{key} = "{quoted}"']
+        title = f'[{head} "{_quoted(rest)}"]' if rest else f"[{head}]"
+        lines += [title, f"\t{key}" if value is None else f'\t{key} = "{_quoted(value)}"']
     _write(folder / "config", "\n".join([*lines, ""]))
+
+
+def _quoted(text: str) -> str:
+    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
 
 
 def _write(file: Path, text: str) -> None:

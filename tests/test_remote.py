@@ -1,0 +1,583 @@
+"""Fetching what a proof needs, with real servers on loopback: what comes, what stays as it was, what is said when it fails."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from tests import serving
+from touchgate.gate import change, remote
+from touchgate.gate.git import GitFault, Repository
+from touchgate.gate.history import Fetch
+
+LANES = "lanes:\n  one: {paths: [src/**], checks: [command: x]}\n  two: {paths: [lib/**], checks: [command: x]}\n"
+
+
+@pytest.fixture
+def server(project, tmp_path):
+    """A bare repository whose branch `work` left main 40 commits ago: 3 of its own, the last one touches src/."""
+    project.write("tasks/lanes.yml", LANES)
+    project.git("checkout", "-q", "main")
+    project.write("tasks/lanes.yml", LANES)
+    project.commit("lanes")
+    empty_commits(project, "main", 120)
+    project.git("checkout", "-q", "-B", "work")
+    empty_commits(project, "work", 2)
+    project.write("src/mine.txt", "x")
+    project.commit("mine")
+    project.git("checkout", "-q", "main")
+    project.write("lib/theirs.txt", "x")
+    project.commit("theirs")
+    empty_commits(project, "main", 39)
+    bare = tmp_path / "served" / "up.git"
+    project.git("clone", "-q", "--bare", str(project.root), str(bare))
+    made = type(project)(bare, project.environ)
+    for name in serving.SETTINGS:
+        made.git("config", name, "true")
+    return made
+
+
+def empty_commits(project, branch, count):
+    """Commits that change nothing, on the branch that is checked out."""
+    lines = [
+        f"commit refs/heads/{branch}\ncommitter A <a@example.org> {1_700_000_000 + n} +0000\ndata 1\n.\n" for n in range(count)
+    ]
+    lines[0] += f"from refs/heads/{branch}^0\n"
+    subprocess.run(
+        ["git", "fast-import", "--quiet"], cwd=project.root, env=project.environ, input="".join(lines), text=True, check=True
+    )
+
+
+@pytest.fixture
+def url(server):
+    with serving.daemon(server.root.parent, server.environ) as at:
+        yield f"{at}/up.git"
+
+
+@pytest.fixture
+def clone(server, url, tmp_path):
+    """A depth-1 clone of `work`, detached, as a job has it."""
+    folder = tmp_path / "clone"
+    server.git("clone", "-q", "--depth=1", "--branch=work", url, str(folder))
+    made = type(server)(folder, server.environ)
+    made.git("checkout", "-q", "--detach")
+    return made
+
+
+def judge(project, environ=None, fetch=Fetch.NEEDED, **options):
+    with Repository(project.root, project.environ) as repo:
+        return change.resolve(repo, environ=environ or {}, fetch=fetch, **options)
+
+
+def push(project, tmp_path, **variables):
+    path = tmp_path / "event.json"
+    path.write_text(json.dumps({"repository": {"default_branch": "main"}}))
+    sha = project.git("rev-parse", "work")
+    names = {"GITHUB_EVENT_NAME": "push", "GITHUB_EVENT_PATH": str(path), "GITHUB_SHA": sha, "GITHUB_REF": "refs/heads/work"}
+    return {**names, **variables}
+
+
+def snapshot(folder):
+    """Every file of a folder with its content."""
+    return {str(file.relative_to(folder)): file.read_bytes() for file in sorted(folder.rglob("*")) if file.is_file()}
+
+
+def touched(judged):
+    assert judged.change.open_reason is None
+    return [path.path for path in judged.change.paths]
+
+
+@pytest.fixture(autouse=True)
+def own_temporary_folder(tmp_path, monkeypatch):
+    folder = tmp_path / "tmp"
+    folder.mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(folder))
+    yield folder
+    assert list(folder.iterdir()) == [], "nothing is left behind"
+
+
+class TestInACheckout:
+    def test_a_push_gets_what_its_proof_needs_and_the_clone_stays_as_it_was(self, server, clone, tmp_path):
+        before = snapshot(clone.root)
+        judged = judge(clone, push(server, tmp_path))
+        assert touched(judged) == ["src/mine.txt"]
+        assert judged.change.base == server.git("rev-parse", "main")
+        assert judged.change.merge_base == server.git("merge-base", "main", "work")
+        assert judged.notes[0].endswith(": main, 80 more commits of history at most")
+        assert snapshot(clone.root) == before
+
+    def test_not_the_whole_history_comes(self, server, clone, tmp_path):
+        with Repository(clone.root, clone.environ) as repo:
+            judged = change.resolve(repo, environ=push(server, tmp_path), fetch=Fetch.NEEDED)
+            assert touched(judged) == ["src/mine.txt"]
+            assert judged.change.proof.startswith("a shallow clone, but none of the ")
+            assert repo.shallow_commits()
+
+    def test_steps_end(self, server, clone, tmp_path, monkeypatch):
+        monkeypatch.setattr(remote, "STEPS", (4, 4))
+        reason = judge(clone, push(server, tmp_path)).change.open_reason
+        assert reason.endswith("the last 8 commits did not prove a merge base, and no more are fetched")
+
+    def test_never_means_never(self, server, clone, tmp_path):
+        judged = judge(clone, push(server, tmp_path), fetch=Fetch.NEVER)
+        assert judged.change.open_reason.startswith("the branch main is not in this clone")
+        assert judged.notes == ()
+
+    def test_a_merge_ref_at_depth_one_costs_its_first_parent_alone(self, server, url, tmp_path, project):
+        project.git("checkout", "-q", "--detach", "main")
+        project.git("merge", "-q", "--no-edit", "work")
+        project.git("push", "-q", str(server.root), "HEAD:refs/pull/7/merge")
+        made = type(project)(tmp_path / "made", project.environ)
+        made.root.mkdir()
+        made.git("init", "-q")
+        made.git("remote", "add", "origin", url)
+        made.git("fetch", "-q", "--depth=1", "origin", "+refs/pull/7/merge:refs/remotes/pull/7/merge")
+        made.git("checkout", "-q", "--detach", "refs/remotes/pull/7/merge")
+        head, base = project.git("rev-parse", "work"), project.git("rev-parse", "main")
+        payload = {"repository": {"default_branch": "main"}, "pull_request": {"base": {"ref": "main"}, "head": {"sha": head}}}
+        path = tmp_path / "event.json"
+        path.write_text(json.dumps(payload))
+        environ = {
+            "GITHUB_EVENT_NAME": "pull_request",
+            "GITHUB_EVENT_PATH": str(path),
+            "GITHUB_SHA": made.git("rev-parse", "HEAD"),
+            "GITHUB_REF": "refs/pull/7/merge",
+        }
+        judged = judge(made, environ)
+        assert touched(judged) == ["src/mine.txt"]
+        assert (judged.change.base, judged.change.proof) == (base, "base is a parent of head")
+        assert judged.notes[0].endswith(f": {base[:12]}")
+
+    def test_a_dispatched_sha_that_is_not_here_is_fetched(self, server, clone, tmp_path):
+        payload = {"repository": {"default_branch": "main"}, "inputs": {"head_sha": server.git("rev-parse", "work~1")}}
+        path = tmp_path / "dispatch.json"
+        path.write_text(json.dumps(payload))
+        environ = push(server, tmp_path, GITHUB_EVENT_NAME="workflow_dispatch", GITHUB_EVENT_PATH=str(path))
+        judged = judge(clone, environ)
+        assert (touched(judged), judged.change.head) == ([], server.git("rev-parse", "work~1"))
+
+    def test_fresh_takes_the_base_branch_as_it_is_now(self, server, url, tmp_path):
+        folder = tmp_path / "whole"
+        server.git("clone", "-q", "--branch=work", url, str(folder))
+        made = type(server)(folder, server.environ)
+        old = made.git("rev-parse", "origin/main")
+        new = commit_on(server, "main", "newer")
+        server.git("update-ref", "refs/heads/main", new)
+        assert judge(made, base="main").change.base == old
+        judged = judge(made, base="main", fetch=Fetch.FRESH)
+        assert (judged.change.base, touched(judged)) == (new, ["src/mine.txt"])
+        assert made.git("rev-parse", "origin/main") == old
+        assert judge(made, fetch=Fetch.FRESH).change.base == new
+
+    def test_fresh_finds_the_default_branch_that_nothing_here_names(self, server, clone):
+        server.git("branch", "-m", "main", "trunk")
+        server.git("symbolic-ref", "HEAD", "refs/heads/trunk")
+        clone.git("update-ref", "-d", "--no-deref", "refs/remotes/origin/work")
+        (clone.root / ".git/refs/remotes/origin/HEAD").unlink(missing_ok=True)
+        judged = judge(clone, fetch=Fetch.FRESH)
+        assert touched(judged) == ["src/mine.txt"]
+        assert (judged.default_branch, judged.default_branch_from) == ("trunk", "origin/HEAD")
+
+    def test_older_commits_by_a_name_are_deepened_for(self, server, clone):
+        judged = judge(clone, base="HEAD~3", head="HEAD")
+        assert (touched(judged), judged.change.base) == (["src/mine.txt"], server.git("rev-parse", "work~3"))
+
+    def test_an_origin_branch_whose_commit_is_missing_is_fetched_and_no_local_one_stands_in(self, server, clone, tmp_path):
+        clone.git("branch", "main", "HEAD")
+        gone = server.git("rev-parse", "main")
+        (clone.root / ".git/refs/remotes/origin").mkdir(parents=True, exist_ok=True)
+        (clone.root / ".git/refs/remotes/origin/main").write_text(f"{gone}\n")
+        environ = push(server, tmp_path)
+        assert judge(clone, environ, fetch=Fetch.NEVER).change.open_reason.startswith("the branch main is not in this clone")
+        assert judge(clone, environ).change.base == gone
+
+    def test_a_checkout_that_can_t_be_written(self, server, clone, tmp_path):
+        for folder in [clone.root / ".git", *(clone.root / ".git").rglob("*")]:
+            folder.chmod(0o555 if folder.is_dir() else 0o444)
+        try:
+            assert touched(judge(clone, push(server, tmp_path))) == ["src/mine.txt"]
+        finally:
+            for folder in [clone.root / ".git", *(clone.root / ".git").rglob("*")]:
+                folder.chmod(0o755)
+
+    def test_a_worktree_of_a_shallow_clone(self, server, clone, tmp_path):
+        clone.git("worktree", "add", "-q", "--detach", str(tmp_path / "tree"), "HEAD")
+        assert touched(judge(type(clone)(tmp_path / "tree", clone.environ), push(server, tmp_path))) == ["src/mine.txt"]
+
+    def test_what_is_uncommitted_counts_beside_what_was_fetched(self, clone):
+        clone.write("docs/new.md", "x")
+        clone.write("src/mine.txt", "changed")
+        judged = judge(clone, base="main", fetch=Fetch.FRESH)
+        assert touched(judged) == ["docs/new.md", "src/mine.txt"]
+
+    def test_settings_of_the_clone_reach_the_fetch(self, server, clone, tmp_path, url):
+        clone.git("remote", "set-url", "origin", "elsewhere:up.git")
+        clone.git("config", f"url.{url}.insteadOf", "elsewhere:up.git")
+        assert touched(judge(clone, push(server, tmp_path))) == ["src/mine.txt"]
+
+    def test_a_hook_s_variables_do_not_mislead(self, server, clone, tmp_path):
+        stray = {"GIT_DIR": "/nowhere", "GIT_INDEX_FILE": "/nowhere/index", "GIT_OBJECT_DIRECTORY": "/nowhere/objects"}
+        with Repository(clone.root, {**clone.environ, **stray}) as repo:
+            judged = change.resolve(repo, environ={**stray, **push(server, tmp_path)}, fetch=Fetch.NEEDED)
+        assert touched(judged) == ["src/mine.txt"]
+
+    def test_lanes_of_the_base_come_along(self, server, clone, tmp_path, url):
+        """Files of the base's tip that the depth-1 clone lacks are fetched, all at once."""
+        server_main = commit_on(server, "main", "lanes", files={"tasks/more.yml": "lanes: {}\n", "tasks/third.yml": LANES})
+        server.git("update-ref", "refs/heads/main", server_main)
+        with Repository(clone.root, clone.environ) as repo:
+            change.resolve(repo, environ=push(server, tmp_path), fetch=Fetch.NEEDED)
+            calls = []
+            real = repo.remote.supply
+            repo.remote.supply = lambda ids: (calls.append(len(ids)), real(ids))
+            entries = repo.folder(server_main, "tasks")
+            assert [len(blob or b"") for blob in repo.blobs([entry.id for entry in entries.values()])] == [
+                len(LANES),
+                len("lanes: {}\n"),
+                len(LANES),
+            ]
+            assert len(calls) == 1, "one fetch for all"
+
+
+def commit_on(server, branch, message, files=None):
+    """A commit on a branch of a bare repository, not yet its tip."""
+    tree = server.git("rev-parse", f"{branch}^{{tree}}")
+    if files:
+        index = {"GIT_INDEX_FILE": str(server.root / "index.tmp")}
+        run = lambda *words, data=None: subprocess.run(  # noqa: E731
+            ["git", *words],
+            cwd=server.root,
+            env={**server.environ, **index},
+            input=data,
+            check=True,
+            capture_output=True,
+            text=True,
+        ).stdout.strip()
+        run("read-tree", tree)
+        for name, text in files.items():
+            run("update-index", "--add", "--cacheinfo", f"100644,{run('hash-object', '-w', '--stdin', data=text)},{name}")
+        tree = run("write-tree")
+    return server.git("commit-tree", tree, "-p", branch, "-m", message)
+
+
+class TestServers:
+    def test_smart_http(self, server, clone, tmp_path):
+        with serving.http(serving.smart(server.root.parent, server.environ)) as at:
+            clone.git("remote", "set-url", "origin", f"{at}/up.git")
+            assert touched(judge(clone, push(server, tmp_path))) == ["src/mine.txt"]
+
+    def test_without_filters(self, server, clone, tmp_path):
+        server.git("config", "uploadpack.allowFilter", "false")
+        judged = judge(clone, push(server, tmp_path))
+        assert touched(judged) == ["src/mine.txt"]
+        assert judged.notes[-1].endswith("does not filter, so the contents of files came along")
+
+    def test_without_ids(self, server, clone, tmp_path):
+        """The old protocol, whose servers give what their refs name."""
+        server.git("config", "uploadpack.allowAnySHA1InWant", "false")
+        clone.git("config", "protocol.version", "0")
+        assert touched(judge(clone, push(server, tmp_path))) == ["src/mine.txt"]
+
+    def test_without_ids_and_a_head_that_moved_on(self, server, clone, tmp_path):
+        server.git("config", "uploadpack.allowAnySHA1InWant", "false")
+        clone.git("config", "protocol.version", "0")
+        environ = push(server, tmp_path)
+        server.git("update-ref", "refs/heads/work", commit_on(server, "work", "later"))
+        assert touched(judge(clone, environ)) == ["src/mine.txt"]
+
+    def test_plain_files(self, server, clone, tmp_path):
+        server.git("update-server-info")
+        with serving.http(serving.plain_files(server.root.parent)) as at:
+            clone.git("remote", "set-url", "origin", f"{at}/up.git")
+            reason = judge(clone, push(server, tmp_path)).change.open_reason
+        assert reason.endswith("is served as plain files over HTTP (no git server), which gives only whole clones")
+
+    def test_nobody_there(self, server, clone, tmp_path):
+        clone.git("remote", "set-url", "origin", f"git://127.0.0.1:{serving.free_port()}/up.git")
+        reason = judge(clone, push(server, tmp_path)).change.open_reason
+        assert reason.startswith("the branch main is not in this clone")
+        assert "; fetching it failed: fetching from origin (git://127.0.0.1:" in reason
+        assert len(reason.splitlines()) == 1
+
+    def test_no_such_branch(self, server, clone, tmp_path):
+        server.git("branch", "-m", "main", "trunk")
+        assert judge(clone, push(server, tmp_path)).change.open_reason.endswith("has no refs/tags/main")
+
+    def test_a_tag_for_a_base(self, server, clone):
+        server.git("tag", "v1", "main")
+        judged = judge(clone, base="v1", head="HEAD")
+        assert (touched(judged), judged.change.base) == (["src/mine.txt"], server.git("rev-parse", "main"))
+
+    def test_one_that_says_nothing(self, server, clone, tmp_path, monkeypatch):
+        monkeypatch.setattr(remote, "STALL", 0.3)
+        with serving.silent() as at:
+            clone.git("remote", "set-url", "origin", f"{at}/up.git")
+            reason = judge(clone, push(server, tmp_path)).change.open_reason
+        assert reason.endswith("git fetch was stopped: the remote said nothing for 0.3 s")
+
+    def test_the_limit_of_all_fetching(self, server, clone, tmp_path):
+        with serving.silent() as at:
+            clone.git("remote", "set-url", "origin", f"{at}/up.git")
+            reason = judge(clone, push(server, tmp_path, TOUCHGATE_FETCH_SECONDS="0.2")).change.open_reason
+        assert "git fetch was stopped: " in reason
+        reason = judge(clone, push(server, tmp_path, TOUCHGATE_FETCH_SECONDS="soon")).change.open_reason
+        assert reason.endswith("TOUCHGATE_FETCH_SECONDS=soon: it takes a number of seconds above 0")
+
+    @pytest.mark.parametrize("keep", [0.2, 0.9])
+    def test_an_answer_that_is_cut_in_the_middle(self, server, clone, tmp_path, keep):
+        def cut(data):
+            return data[: int(len(data) * keep)]
+
+        with serving.http(serving.smart(server.root.parent, server.environ, cut=cut)) as at:
+            clone.git("remote", "set-url", "origin", f"{at}/up.git")
+            reason = judge(clone, push(server, tmp_path)).change.open_reason
+        assert "; fetching it failed: fetching from origin (http://127.0.0.1:" in reason
+        assert len(reason.splitlines()) == 1
+
+    def test_there_is_no_remote(self, server, clone, tmp_path):
+        clone.git("remote", "remove", "origin")
+        reason = judge(clone, push(server, tmp_path)).change.open_reason
+        assert reason.endswith("there is no remote named origin to fetch from; add it: git remote add origin URL")
+
+    def test_no_room(self, server, clone, tmp_path, monkeypatch):
+        monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "nowhere"))
+        reason = judge(clone, push(server, tmp_path)).change.open_reason
+        assert reason.endswith("there is no room for a temporary folder (No such file or directory); set TMPDIR")
+        monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "tmp"))
+
+
+class TestWithoutACheckout:
+    @pytest.fixture
+    def gate(self, server, tmp_path):
+        """The command in an empty folder: (answer, reasons), and that the folder stays empty."""
+
+        def run(*arguments, **variables):
+            folder = tmp_path / "empty"
+            folder.mkdir(exist_ok=True)
+            code = "import sys; from touchgate.console import main; sys.exit(main())"
+            done = subprocess.run(
+                [sys.executable, "-c", code, "gate", *arguments],
+                cwd=folder,
+                env={**server.environ, "TMPDIR": str(tmp_path / "tmp"), **variables},
+                capture_output=True,
+                text=True,
+                check=False,
+                timeout=60,
+            )
+            assert list(folder.iterdir()) == []
+            assert (done.returncode, done.stdout.count("\n") > 0) == (0, True), done.stderr
+            return done.stdout, done.stderr
+
+        return run
+
+    def test_two_branches(self, server, url, gate):
+        answer, said = gate("--remote", url, "main", "work")
+        proof = "a shallow clone, but none of the 43 commits above the merge base is cut off from its parents"
+        assert answer == "true\n"
+        assert said.splitlines() == [
+            f"base        {server.git('rev-parse', 'main')}  (main, from the command line: origin/main)",
+            f"head        {server.git('rev-parse', 'work')}  (work, from the command line: origin/work)",
+            f"merge base  {server.git('merge-base', 'main', 'work')}  ({proof})",
+            f"fetched from {url}: work, main, 80 more commits of history at most",
+            "1 path touched",
+            "run   one  src/mine.txt (A) matches src/** at tasks/lanes.yml:2:17",
+            "skip  two  the one touched path does not match",
+        ]
+
+    def test_the_event_alone(self, server, url, gate, tmp_path):
+        environ = push(server, tmp_path, GITHUB_SERVER_URL=url.removesuffix("/up.git"), GITHUB_REPOSITORY="up.git")
+        for arguments in (("--remote",), ()):
+            answer, said = gate(*arguments, "--lane", "two", "--json", **environ)
+            assert json.loads(answer)["lanes"][0]["decision"] == "skip"
+            assert f"head        {environ['GITHUB_SHA']}  (the commit that GitHub's push event is for)" in said
+
+    def test_ids(self, server, url, gate):
+        base, head = server.git("rev-parse", "main"), server.git("rev-parse", "work")
+        assert gate("--remote", url, base, head)[0] == "true\n"
+        assert gate("--remote", url, "main", base, "--lane", "one")[0] == "false\n", "base and head are one commit"
+
+    def test_a_workflow(self, server, url, gate):
+        text = "on: {pull_request: {paths: [lib/**]}}\n"
+        server.git("update-ref", "refs/heads/work", commit_on(server, "work", "w", {".github/workflows/x.yml": text}))
+        answer, said = gate("--remote", url, "x.yml", "main", "work")
+        assert (answer, "none of 2 touched paths matches" in said) == ("false\n", True)
+
+    def test_without_filters_files_come_along(self, server, url, gate):
+        server.git("config", "uploadpack.allowFilter", "false")
+        answer, said = gate("--remote", url, "main", "work")
+        assert (answer, "does not filter" in said) == ("true\n", True)
+
+    @pytest.mark.parametrize("what", ["no server", "no branch"])
+    def test_what_can_t_be_had_runs_all_that_was_asked_for(self, url, gate, what):
+        if what == "no server":
+            answer, said = gate("--remote", f"git://127.0.0.1:{serving.free_port()}/up.git", "main", "work", "--lane", "two")
+        else:
+            answer, said = gate("--remote", url, "main", "nowhere", "--lane", "two")
+        assert answer == "true\n"
+        assert said.splitlines()[-1].startswith("run   two  ")
+        assert "everything runs: " in said
+
+    def test_no_url(self, server, tmp_path):
+        folder = tmp_path / "empty"
+        folder.mkdir()
+        done = subprocess.run(
+            [sys.executable, "-m", "touchgate.gate.cli", "--help"],
+            cwd=folder,
+            env=server.environ,
+            capture_output=True,
+            check=False,
+        )
+        assert done.returncode == 0
+
+    @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
+    def test_a_signal_leaves_nothing_behind(self, server, tmp_path, number):
+        code = "import sys; from touchgate.console import main; sys.exit(main())"
+        with serving.silent() as at:
+            process = subprocess.Popen(
+                [sys.executable, "-c", code, "gate", "--remote", f"{at}/up.git", "main", "work"],
+                cwd=tmp_path,
+                env={**server.environ, "TMPDIR": str(tmp_path / "tmp")},
+                stderr=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+            )
+            deadline = time.monotonic() + 20
+            while not list((tmp_path / "tmp").glob("touchgate-*/config")) and time.monotonic() < deadline:
+                time.sleep(0.02)
+            time.sleep(0.3)
+            process.send_signal(number)
+            assert process.wait(20) != 0
+        assert list((tmp_path / "tmp").iterdir()) == []
+
+
+class TestSecrets:
+    def test_the_forge_s_token_opens_the_forge_s_server_and_is_seen_nowhere(self, server, tmp_path, capfd):
+        seen = []
+        handler = serving.smart(server.root.parent, server.environ, user=("x-access-token", "s3cret"), seen=seen)
+        with serving.http(handler) as at:
+            environ = {**server.environ, **push(server, tmp_path, GITHUB_SERVER_URL=at, GITHUB_TOKEN="s3cret")}
+            with watching_processes() as commands, remote.alone(f"{at}/up.git", environ) as repo:
+                judged = change.resolve(repo, environ=environ, fetch=Fetch.NEEDED)
+                files = snapshot(repo.root)
+            assert touched(judged) == ["src/mine.txt"]
+            wrong = {**environ, "GITHUB_TOKEN": "wr0ng"}
+            with remote.alone(f"{at}/up.git", wrong) as repo:
+                reason = change.resolve(repo, environ=wrong, fetch=Fetch.NEEDED).change.open_reason
+        assert "wants a name and password" in reason
+        word = "eC1hY2Nlc3MtdG9rZW46czNjcmV0"
+        assert any(word in headers.get("Authorization", "") for headers in seen)
+        told = f"{judged} {reason} {capfd.readouterr()} {commands}"
+        assert not any(secret in told for secret in ("s3cret", "wr0ng", word))
+        assert not any(b"s3cret" in content or word.encode() in content for content in files.values())
+
+    def test_no_other_server_gets_it(self, server, tmp_path):
+        seen = []
+        with serving.http(serving.smart(server.root.parent, server.environ, seen=seen)) as at:
+            environ = {**server.environ, **push(server, tmp_path, GITHUB_SERVER_URL="https://forge.example", GITHUB_TOKEN="t")}
+            with remote.alone(f"{at}/up.git", environ) as repo:
+                assert touched(change.resolve(repo, environ=environ, fetch=Fetch.NEEDED)) == ["src/mine.txt"]
+        assert seen
+        assert not any("Authorization" in headers for headers in seen)
+
+    @pytest.mark.parametrize(
+        ("url", "server", "below"),
+        [
+            ("https://forge.example/a/b", "https://forge.example", True),
+            ("https://forge.example/a/b", "https://forge.example/", True),
+            ("https://forge.example/git/a/b", "https://forge.example/git", True),
+            ("https://forge.example/gitea/a", "https://forge.example/git", False),
+            ("http://forge.example/a/b", "https://forge.example", False),
+            ("https://forge.example.org/a/b", "https://forge.example", False),
+            ("https://forge.example:8443/a/b", "https://forge.example", False),
+            ("https://u@forge.example/a/b", "https://forge.example", True),
+            ("https://forge.example@evil.example/a", "https://forge.example", False),
+            ("git@forge.example:a/b", "https://forge.example", False),
+            ("ssh://forge.example/a/b", "ssh://forge.example", False),
+        ],
+    )
+    def test_which_server_is_the_forge_s(self, url, server, below):
+        assert remote._is_below(url, server) is below
+
+    def test_a_password_in_a_url(self, server, tmp_path):
+        handler = serving.smart(server.root.parent, server.environ, user=("me", "p@ss"))
+        with serving.http(handler) as at:
+            url = f"{at}/up.git".replace("//", "//me:p%40ss@")
+            with watching_processes() as commands, remote.alone(url, server.environ) as repo:
+                judged = change.resolve(repo, base="main", head="work", environ={}, fetch=Fetch.NEEDED)
+                assert "p%40ss" not in (repo.root / "config").read_text()
+        assert touched(judged) == ["src/mine.txt"]
+        assert "p%40ss" not in f"{judged} {commands}"
+
+    def test_a_header_that_git_has_already_stays_the_only_one(self, server, clone, tmp_path):
+        seen = []
+        handler = serving.smart(server.root.parent, server.environ, user=("x-access-token", "checkout"), seen=seen)
+        with serving.http(handler) as at:
+            clone.git("remote", "set-url", "origin", f"{at}/up.git")
+            word = "eC1hY2Nlc3MtdG9rZW46Y2hlY2tvdXQ="
+            clone.git("config", f"http.{at}/.extraHeader", f"AUTHORIZATION: basic {word}")
+            environ = push(server, tmp_path, GITHUB_SERVER_URL=at, GITHUB_TOKEN="another")
+            assert touched(judge(clone, environ)) == ["src/mine.txt"]
+
+    def test_credentials_that_belong_to_the_clone_s_folder(self, server, clone, tmp_path):
+        """What a checkout action leaves: settings that are included only for this clone's own git folder."""
+        with serving.http(serving.smart(server.root.parent, server.environ, user=("a", "b"))) as at:
+            clone.git("remote", "set-url", "origin", f"{at}/up.git")
+            (tmp_path / "credentials").write_text(f'[http "{at}/"]\n\textraHeader = AUTHORIZATION: basic YTpi\n')
+            clone.git("config", f"includeIf.gitdir:{clone.root}/.git.path", str(tmp_path / "credentials"))
+            assert touched(judge(clone, push(server, tmp_path))) == ["src/mine.txt"]
+
+    @pytest.mark.parametrize(
+        ("text", "shown"),
+        [
+            ("fatal: unable to access 'https://u:p@h/x'", "fatal: unable to access 'https://h/x'"),
+            ("https://tok@h/x and ssh://git@h/y", "https://h/x and ssh://h/y"),
+            ("https://h/a@b", "https://h/a@b"),
+        ],
+    )
+    def test_urls_are_shown_without_who(self, text, shown):
+        assert remote.without_userinfo(text) == shown
+
+
+class watching_processes:  # noqa: N801 (used like a function)
+    """Collects the command lines of all processes while it is entered, where the system shows them."""
+
+    def __enter__(self):
+        self.found = set()
+        self.over = threading.Event()
+        self.thread = threading.Thread(target=self.watch)
+        self.thread.start()
+        return self.found
+
+    def watch(self):
+        while not self.over.wait(0.01):
+            for file in Path("/proc").glob("[0-9]*/cmdline"):
+                try:
+                    self.found.add(file.read_bytes())
+                except OSError:
+                    continue
+
+    def __exit__(self, *_):
+        self.over.set()
+        self.thread.join()
+
+
+class TestBareEnvironment:
+    def test_no_home_and_no_identity(self, server, clone, tmp_path):
+        bare = {"PATH": os.environ["PATH"]}
+        with Repository(clone.root, bare) as repo:
+            judged = change.resolve(repo, environ=push(server, tmp_path), fetch=Fetch.NEEDED)
+        assert touched(judged) == ["src/mine.txt"]
+
+    def test_a_folder_that_git_does_not_trust(self, server, clone, tmp_path):
+        environ = {**clone.environ, "GIT_TEST_ASSUME_DIFFERENT_OWNER": "1"}
+        real = Repository(clone.root, environ)
+        real.environ["GIT_TEST_ASSUME_DIFFERENT_OWNER"] = "1"
+        with real as repo, pytest.raises(GitFault, match=r"git config --global --add safe\.directory"):
+            change.resolve(repo, environ=push(server, tmp_path), fetch=Fetch.NEEDED)
