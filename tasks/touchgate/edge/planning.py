@@ -192,12 +192,12 @@ def plan_lanes(declared: Declared, options: RunOptions) -> Plan:
         return plan
     reason = "a task of dodo.py needs it"
     needed = [
-        replace(one, decision=Decision.RUN, reason=reason, path=None, pattern=None)
+        one._replace(decision=Decision.RUN, reason=reason, path=None, pattern=None)
         if one.decision is Decision.SKIP and _also(declared.head.get(one.lane), one.lane, options.also)
         else one
         for one in plan.lanes
     ]
-    return replace(plan, lanes=tuple(needed))
+    return plan._replace(lanes=tuple(needed))
 
 
 def _also(lane: Lane | None, name: str, also: frozenset[str]) -> bool:

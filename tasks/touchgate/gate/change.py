@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import os
 import sys
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from touchgate.gate import forge, nested, sides
 from touchgate.gate.forge import Event, Rule
@@ -25,8 +24,7 @@ if TYPE_CHECKING:
     from touchgate.gate.remote import Remote
 
 
-@dataclass(frozen=True)
-class Judged:
+class Judged(NamedTuple):
     """A change, and what follows from where it came from.
 
     due: why everything is due, or None. base_tip: the base branch's tip, whose patterns count beside head's, or None.
@@ -70,10 +68,10 @@ def resolve(
         fault, notes = str(cannot), ()
     if fault and judged.change.open_reason:
         reason = f"{judged.change.open_reason}; fetching it failed: {fault}"
-        judged = replace(judged, change=replace(judged.change, open_reason=reason))
+        judged = judged._replace(change=judged.change._replace(open_reason=reason))
     elif fault:
         notes = (*notes, f"fetching failed: {fault}; judged by what is here")
-    return replace(judged, notes=notes)
+    return judged._replace(notes=notes)
 
 
 def _attach(repo: Repository, environ: Mapping[str, str]) -> Remote:
@@ -105,7 +103,7 @@ class _Judgement:
         default = sides.default_branch(self._repo, event)
         judged, lack = self._judged(event, default)
         if default:
-            judged = replace(judged, default_branch=default.name, default_branch_from=default.source)
+            judged = judged._replace(default_branch=default.name, default_branch_from=default.source)
         return judged, lack
 
     def _judged(self, event: Event | None, default: Default | None) -> tuple[Judged, Lack | None]:

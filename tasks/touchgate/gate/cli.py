@@ -10,9 +10,8 @@ import contextlib
 import os
 import re
 import sys
-from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from touchgate.gate import change as change_of
 from touchgate.gate import forge, sources, workflow
@@ -39,8 +38,7 @@ class UsageFault(Exception):
     """What was asked for can't be answered: one line or more for a person."""
 
 
-@dataclass(frozen=True)
-class Asked:
+class Asked(NamedTuple):
     """The command line."""
 
     workflow: str | None
@@ -54,8 +52,7 @@ class Asked:
     """A URL, or "" for the event's own repository; None: the checkout around the current folder."""
 
 
-@dataclass(frozen=True)
-class Answer:
+class Answer(NamedTuple):
     """The whole decision. lanes, declared (as at head): None where it is a workflow that was asked about."""
 
     run: bool
@@ -224,7 +221,7 @@ def _of_workflow(repo: Repository, judged: Judged, asked: Asked, start: Path, en
             break
         if not which:
             reason = workflow.skipped_because(answer, choice, len(touched))
-            decision = replace(decision, reason=reason, path=answer.path, pattern=answer.pattern)
+            decision = decision._replace(reason=reason, path=answer.path, pattern=answer.pattern)
     return Answer(decision.decision is Decision.RUN, judged, asked.suite, (decision,), None, tuple(notes))
 
 

@@ -20,7 +20,6 @@ Top-level keys that begin with `x-` are left alone: a place for anchors.
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
@@ -361,7 +360,7 @@ class _Reader:
         if self.groups:
             self.wanted = {lane: self.each_of(wanted) for lane, wanted in self.wanted.items()}
             self.lanes = {
-                name: lane if lane.needs == self.wanted[name] else replace(lane, needs=self.wanted[name])
+                name: lane if lane.needs == self.wanted[name] else lane._replace(needs=self.wanted[name])
                 for name, lane in self.lanes.items()
             }
         for circle in _circles({lane: [need.lane for need in wanted] for lane, wanted in self.wanted.items()}):

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from types import MappingProxyType
+from typing import TYPE_CHECKING, NamedTuple
 
 from touchgate.gate import sources
 from touchgate.gate.declarations import read_lanes
@@ -20,8 +20,7 @@ if TYPE_CHECKING:
     from touchgate.gate.model import Included, Lane
 
 
-@dataclass(frozen=True)
-class Declared:
+class Declared(NamedTuple):
     """judged: the change, open where the base's lanes can't be read. base: None where the base's tip is not known.
 
     gained: lanes that only the base declares, that the change touches, and that head can't have removed, since the merge
@@ -32,7 +31,7 @@ class Declared:
     head: Mapping[str, Lane]
     base: Mapping[str, Lane] | None
     gained: frozenset[str] = frozenset()
-    included: Mapping[str, Included] = field(default_factory=dict)
+    included: Mapping[str, Included] = MappingProxyType({})
     """What touches lanes through what their sources include."""
 
 
@@ -53,7 +52,7 @@ def read_both(
         if judged.base_tip is None:
             raise
         # It may be the base's alone that are missing.
-        found = sources.read(repo, replace(judged, base_tip=None))
+        found = sources.read(repo, judged._replace(base_tip=None))
         judged = opened(judged, str(fault))
     folders = _Remembered(sources.head_folders(repo, judged))
     read_file = sources.head_reader(repo, judged)
@@ -129,4 +128,4 @@ def _declared_within(lanes: Mapping[str, Lane], files: Mapping[str, bytes]) -> b
 def opened(judged: Judged, reason: str) -> Judged:
     """The same judgement, with everything to run for a reason found later; an earlier reason stands."""
     change = judged.change
-    return replace(judged, change=replace(change, open_reason=change.open_reason or reason, paths=()))
+    return judged._replace(change=change._replace(open_reason=change.open_reason or reason, paths=()))

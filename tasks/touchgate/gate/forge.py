@@ -9,9 +9,8 @@ from __future__ import annotations
 import os
 import re
 import stat
-from dataclasses import dataclass, field, replace
 from enum import Enum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -37,8 +36,7 @@ class Rule(str, Enum):
     """It can't be told what is judged: everything runs."""
 
 
-@dataclass(frozen=True)
-class EventRule:
+class EventRule(NamedTuple):
     """One row: the forge, the event as the forge names it, the rule, and why in words."""
 
     forge: str
@@ -99,8 +97,7 @@ _FULL_ID = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 _NOT_IN_A_NAME = re.compile(r"[\x00-\x20\x7f~^:?*\[\\]|\.\.|@\{|^-")
 
 
-@dataclass(frozen=True)
-class Event:
+class Event(NamedTuple):
     """What a forge says about this run.
 
     reason: why, where rule is DUE or OPEN. target: the branch to take the merge base with by name, None: the default
@@ -148,7 +145,7 @@ def read(environ: Mapping[str, str]) -> Event | None:
     try:
         return fill(event, environ)
     except _Untold as untold:
-        return replace(event, rule=Rule.OPEN, reason=str(untold))
+        return event._replace(rule=Rule.OPEN, reason=str(untold))
 
 
 def is_job(environ: Mapping[str, str]) -> bool:
@@ -172,13 +169,13 @@ def clone_url(environ: Mapping[str, str]) -> str | None:
     return environ.get("CI_REPOSITORY_URL") or None
 
 
-@dataclass(frozen=True)
 class Token:
-    """A job's own token, and the only server that it is for."""
+    """A job's own token, and the only server that it is for. It is never shown."""
 
-    server: str
-    user: str
-    secret: str = field(repr=False)
+    def __init__(self, server: str, user: str, secret: str) -> None:
+        self.server = server
+        self.user = user
+        self.secret = secret
 
 
 def token(environ: Mapping[str, str]) -> Token | None:
@@ -208,19 +205,19 @@ def _actions_forge(environ: Mapping[str, str]) -> str:
 
 
 def _fill_actions(event: Event, environ: Mapping[str, str]) -> Event:
-    event = replace(event, checkout=_id(environ.get("GITHUB_SHA"), "GITHUB_SHA"))
+    event = event._replace(checkout=_id(environ.get("GITHUB_SHA"), "GITHUB_SHA"))
     if event.rule is Rule.DUE:
         return event
     payload = _payload(environ)
     default = _text(payload, "repository", "default_branch")
-    event = replace(event, default_branch=default, reason="")
+    event = event._replace(default_branch=default, reason="")
     if event.rule is Rule.PULL_REQUEST:
         return _fill_pull_request(event, environ, payload)
     if event.rule is Rule.MERGE_QUEUE:
         target = _branch(_text(payload, "merge_group", "base_ref"))
         if target is None:
             raise _Untold("the payload's merge_group.base_ref names no branch")
-        return replace(event, target=target)
+        return event._replace(target=target)
     if event.rule is Rule.DISPATCH:
         return _fill_dispatch(event, payload)
     return _fill_push(event, environ.get("GITHUB_REF") or _text(payload, "ref"), deleted=payload.get("deleted") is True)
@@ -238,8 +235,7 @@ def _fill_pull_request(event: Event, environ: Mapping[str, str], payload: dict[s
         raise _Untold("the payload has no pull_request.head.sha, and the commit checked out is the target's")
     merge_ref = re.fullmatch(r"refs/pull/\d+/merge", environ.get("GITHUB_REF", "")) is not None
     held = _id(_text(payload, "pull_request", "base", "sha"), "the payload's pull_request.base.sha")
-    return replace(
-        event,
+    return event._replace(
         target=target,
         head=head,
         merge_ref=merge_ref and not on_target,
@@ -253,21 +249,21 @@ def _fill_dispatch(event: Event, payload: dict[str, Any]) -> Event:
     # Forgejo and Gitea write a null where nothing was asked for.
     head = _text(payload, inputs, "head_sha") if payload.get(inputs) is not None else None
     if not head:
-        return replace(event, rule=Rule.DUE, reason="started by hand")
-    return replace(event, head=_id(head, f"{inputs}.head_sha"), judge_head=True)
+        return event._replace(rule=Rule.DUE, reason="started by hand")
+    return event._replace(head=_id(head, f"{inputs}.head_sha"), judge_head=True)
 
 
 def _fill_push(event: Event, ref: str | None, *, deleted: bool) -> Event:
     if deleted:
         raise _Untold("the push deletes its branch")
     if ref and ref.startswith("refs/tags/"):
-        return replace(event, rule=Rule.DUE, reason=f"{ref.removeprefix('refs/tags/')} is a tag: a whole, not a change")
+        return event._replace(rule=Rule.DUE, reason=f"{ref.removeprefix('refs/tags/')} is a tag: a whole, not a change")
     branch = _branch(ref)
     if branch is None:
         raise _Untold("neither GITHUB_REF nor the payload's ref names the branch that was pushed")
     if branch == event.default_branch:
-        return replace(event, rule=Rule.DUE, reason=f"{branch} is the default branch itself")
-    return replace(event, pushed=branch)
+        return event._replace(rule=Rule.DUE, reason=f"{branch} is the default branch itself")
+    return event._replace(pushed=branch)
 
 
 def _payload(environ: Mapping[str, str]) -> dict[str, Any]:
@@ -336,10 +332,10 @@ def is_branch(name: str) -> bool:
 
 def _fill_gitlab(event: Event, environ: Mapping[str, str]) -> Event:
     default = _branch(environ.get("CI_DEFAULT_BRANCH"))
-    event = replace(event, checkout=_id(environ.get("CI_COMMIT_SHA"), "CI_COMMIT_SHA"), default_branch=default)
+    event = event._replace(checkout=_id(environ.get("CI_COMMIT_SHA"), "CI_COMMIT_SHA"), default_branch=default)
     if event.rule is Rule.DUE:
         return event
-    event = replace(event, reason="")
+    event = event._replace(reason="")
     if event.rule is Rule.PULL_REQUEST:
         target = _branch(environ.get("CI_MERGE_REQUEST_TARGET_BRANCH_NAME"))
         if target is None:
@@ -352,12 +348,12 @@ def _fill_gitlab(event: Event, environ: Mapping[str, str]) -> Event:
         merged = environ.get("CI_MERGE_REQUEST_EVENT_TYPE") == "merged_result"
         names = ("CI_MERGE_REQUEST_DIFF_BASE_SHA", "CI_MERGE_REQUEST_TARGET_BRANCH_SHA")
         held = tuple(filter(None, (_id(environ.get(name), name) for name in names)))
-        return replace(event, target=target, head=head, merge_ref=merged, target_shas=held)
+        return event._replace(target=target, head=head, merge_ref=merged, target_shas=held)
     if environ.get("CI_COMMIT_TAG"):
-        return replace(event, rule=Rule.DUE, reason=f"{environ['CI_COMMIT_TAG']} is a tag: a whole, not a change")
+        return event._replace(rule=Rule.DUE, reason=f"{environ['CI_COMMIT_TAG']} is a tag: a whole, not a change")
     pushed = _branch(environ.get("CI_COMMIT_BRANCH"))
     if pushed is None:
         raise _Untold("CI_COMMIT_BRANCH names no branch")
     if pushed == default:
-        return replace(event, rule=Rule.DUE, reason=f"{pushed} is the default branch itself")
-    return replace(event, pushed=pushed)
+        return event._replace(rule=Rule.DUE, reason=f"{pushed} is the default branch itself")
+    return event._replace(pushed=pushed)

@@ -7,9 +7,8 @@ is cut off from its parents. A common ancestor that is not an ancestor of X coul
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from touchgate.gate.forge import is_job
 
@@ -39,8 +38,7 @@ def wish(option: bool | None, environ: Mapping[str, str]) -> Fetch:
     return Fetch.FRESH if option else Fetch.NEVER
 
 
-@dataclass(frozen=True)
-class Lack:
+class Lack(NamedTuple):
     """What would have to be fetched so that more can be told.
 
     branches: names of branches (or tags). commits: full ids. deepen: ids of commits whose history has to reach further

@@ -5,7 +5,6 @@ Functions of lanes (or of a workflow's lists) and the tracked paths to findings;
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from touchgate.gate.dialect import literal_head
@@ -26,12 +25,13 @@ RULES = {
     "equal-paths": "two lanes with the same paths",
     "drift": "two events of a workflow with different lists",
     "missing-input": "an input of a check that does not exist",
+    "not-gated": "a file that the sources include, import or name, and no pattern of the lane or workflow lets through",
+    "closure-unread": "a lane or workflow whose sources can't be read",
     "ungated": "a tracked file under a root that should be gated, and no lane gates it",
 }
 
 
-@dataclass(frozen=True)
-class Finding:
+class Finding(NamedTuple):
     """rule: a key of `RULES`. where: a place in a declaration, or a file or folder that is at fault for lack of one."""
 
     rule: str

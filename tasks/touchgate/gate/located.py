@@ -8,9 +8,8 @@ nest or expand without measure. Merge keys (`<<`) are carried out.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 import yaml
 
@@ -31,8 +30,7 @@ _WIDEST = 160
 """Characters of a source line that an excerpt shows."""
 
 
-@dataclass(frozen=True, order=True)
-class Problem:
+class Problem(NamedTuple):
     """One mistake: where, what, and (a clause) what to do."""
 
     at: At
@@ -88,36 +86,42 @@ def did_you_mean(word: str, known: Iterable[str]) -> str | None:
     return f"did you mean '{close[0]}'?" if close else None
 
 
-@dataclass
 class Scalar:
     """A piece of text. plain: written without quotes, so that YAML may take it for a number, a boolean or nothing."""
 
-    at: At
-    text: str
-    plain: bool
+    __slots__ = ("at", "plain", "text")
     size = 1
     depth = 0
 
+    def __init__(self, at: At, text: str, plain: bool) -> None:
+        self.at = at
+        self.text = text
+        self.plain = plain
 
-@dataclass
+
 class Sequence:
     """A list. size: its nodes, depth: the levels of it, aliases counted with all that they stand for."""
 
-    at: At
-    items: list[Node]
-    size: int = 1
-    depth: int = 1
+    __slots__ = ("at", "depth", "items", "size")
+
+    def __init__(self, at: At, items: list[Node], size: int = 1, depth: int = 1) -> None:
+        self.at = at
+        self.items = items
+        self.size = size
+        self.depth = depth
 
 
-@dataclass
 class Mapping_:  # noqa: N801 - a plain `Mapping` would hide the one that everybody knows
     """A mapping; keys are text. keys: the place of each key. entries: key -> value, in the order of the file."""
 
-    at: At
-    keys: dict[str, Scalar]
-    entries: dict[str, Node]
-    size: int = 1
-    depth: int = 1
+    __slots__ = ("at", "depth", "entries", "keys", "size")
+
+    def __init__(self, at: At, keys: dict[str, Scalar], entries: dict[str, Node], size: int = 1, depth: int = 1) -> None:
+        self.at = at
+        self.keys = keys
+        self.entries = entries
+        self.size = size
+        self.depth = depth
 
 
 Node = Scalar | Sequence | Mapping_
@@ -131,14 +135,16 @@ class _Refused(Exception):
         self.problem = problem
 
 
-@dataclass
 class _Open:
     """A list or mapping whose end has not come yet."""
 
-    node: Sequence | Mapping_
-    anchor: str | None
-    key: Scalar | None = None
-    merged: list[tuple[Scalar, Node]] | None = None
+    __slots__ = ("anchor", "key", "merged", "node")
+
+    def __init__(self, node: Sequence | Mapping_, anchor: str | None) -> None:
+        self.node = node
+        self.anchor = anchor
+        self.key: Scalar | None = None
+        self.merged: list[tuple[Scalar, Node]] | None = None
 
 
 class _Composer:
@@ -259,8 +265,7 @@ class _Composer:
                     into.entries.setdefault(name, node)
 
 
-@dataclass(frozen=True)
-class Document:
+class Document(NamedTuple):
     """One file. root is None where it is empty or can't be read; problems: what is wrong with its YAML."""
 
     file: str

@@ -7,15 +7,14 @@ trip; `os.fsencode` gives the bytes back.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from enum import Enum
+from typing import NamedTuple
 
 SUITES = ("smoke", "performance", "full")
 """In growing order: performance runs smoke first, full runs everything."""
 
 
-@dataclass(frozen=True, order=True)
-class At:
+class At(NamedTuple):
     """A place in a declaration. Line and column count from 1."""
 
     file: str
@@ -26,16 +25,14 @@ class At:
         return f"{self.file}:{self.line}:{self.column}"
 
 
-@dataclass(frozen=True)
-class PathPattern:
+class PathPattern(NamedTuple):
     """One entry of a `paths` list, in GitHub's dialect, with the place that declares it."""
 
     text: str
     at: At
 
 
-@dataclass(frozen=True)
-class Need:
+class Need(NamedTuple):
     """A lane whose touch touches this one. `suite` None: with the suite asked for; else that suite ("smoke" for lite)."""
 
     lane: str
@@ -43,19 +40,17 @@ class Need:
     at: At
 
 
-@dataclass(frozen=True)
-class DeviceWish:
+class DeviceWish(NamedTuple):
     """What a lane's device checks need.
 
     kind: "any" | "gpu" | "host" | "hosts"; count: GPUs of one host, or hosts, at once.
     """
 
     kind: str = "any"
-    count: int = 1
+    count: int = 1  # type: ignore[assignment]
 
 
-@dataclass(frozen=True)
-class CheckDeclaration:
+class CheckDeclaration(NamedTuple):
     """One entry of a lane's `checks`: a kind with its target, and further keys as plain data (str, int, list, dict).
 
     The kinds themselves live outside the gate (`touchgate.checks`); the gate only keeps what was written.
@@ -67,8 +62,7 @@ class CheckDeclaration:
     at: At
 
 
-@dataclass(frozen=True)
-class Each:
+class Each(NamedTuple):
     """The folder that a lane was made for: its own name and its path. group: the lane's name as it was declared."""
 
     group: str
@@ -77,8 +71,7 @@ class Each:
     at: At
 
 
-@dataclass(frozen=True)
-class ClosureDeclaration:
+class ClosureDeclaration(NamedTuple):
     """Which sources of a lane count with all that they include, and the folders where names are looked up.
 
     sources: patterns; None: the files that the lane's checks name; (): none. include, python: folders relative to the
@@ -91,8 +84,7 @@ class ClosureDeclaration:
     at: At
 
 
-@dataclass(frozen=True)
-class Lane:
+class Lane(NamedTuple):
     """A named group of checks and the paths that gate it. `timeout` and `minutes` are minutes.
 
     each: the folder it was made for, where it is one of many that were declared at once.
@@ -113,16 +105,14 @@ class Lane:
     closure: ClosureDeclaration | None = None
 
 
-@dataclass(frozen=True, order=True)
-class TouchedPath:
+class TouchedPath(NamedTuple):
     """A path that differs between merge base and head; status is git's letter (A M D T U), or ? for untracked."""
 
     path: str
     status: str
 
 
-@dataclass(frozen=True)
-class Change:
+class Change(NamedTuple):
     """What is judged.
 
     base, head: commit ids (None where unknown); `head_is_worktree`: staged, unstaged and untracked files count too.
@@ -142,8 +132,7 @@ class Change:
     open_reason: str | None = None
 
 
-@dataclass(frozen=True)
-class Included:
+class Included(NamedTuple):
     """Why a lane that no path touches directly is touched through its closure. path: None where that can't be told."""
 
     path: str | None
@@ -157,8 +146,7 @@ class Decision(str, Enum):
     SKIP = "skip"
 
 
-@dataclass(frozen=True)
-class LaneDecision:
+class LaneDecision(NamedTuple):
     """RUN or SKIP with its reason.
 
     path, pattern: for RUN what fired; for SKIP the nearest pattern that did not match and the path it was nearest to
@@ -173,17 +161,17 @@ class LaneDecision:
     pattern: PathPattern | None = None
 
 
-@dataclass(frozen=True)
-class Plan:
+class Plan(NamedTuple):
     """For every lane of head and of the base branch's tip, in declaration order, what becomes of it."""
 
     change: Change
     suite: str
     lanes: tuple[LaneDecision, ...]
-    by_name: Mapping[str, LaneDecision] = field(init=False, compare=False, repr=False)
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "by_name", {lane.lane: lane for lane in self.lanes})
+    @property
+    def by_name(self) -> dict[str, LaneDecision]:
+        """The decisions by their lanes' names."""
+        return {lane.lane: lane for lane in self.lanes}
 
     @property
     def running(self) -> tuple[LaneDecision, ...]:

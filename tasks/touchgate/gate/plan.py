@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from touchgate.gate.located import did_you_mean
 from touchgate.gate.model import SUITES, Change, Decision, Included, Lane, LaneDecision, Need, PathPattern, Plan
@@ -23,8 +22,7 @@ def runs_in(asked: str, suites: Collection[str]) -> bool:
     return any(suite in suites for suite in SUITES[: SUITES.index(asked) + 1])
 
 
-@dataclass(frozen=True)
-class _Touch:
+class _Touch(NamedTuple):
     """Why a lane is touched. reason: a clause; path, pattern: what fired, here or in a needed lane."""
 
     reason: str
@@ -32,8 +30,7 @@ class _Touch:
     pattern: PathPattern | None
 
 
-@dataclass(frozen=True)
-class _Seen:
+class _Seen(NamedTuple):
     """The touched paths, in the change's order, with git's letters."""
 
     statuses: Mapping[str, str]
@@ -56,7 +53,7 @@ def in_suites_of_both(head: Mapping[str, Lane], base: Mapping[str, Lane] | None)
         for name, lane in head.items()
         if base and head is not base and name in base and not set(base[name].suites) <= set(lane.suites)
     }
-    return {name: replace(lane, suites=wider.get(name, lane.suites)) for name, lane in head.items()} if wider else head
+    return {name: lane._replace(suites=wider.get(name, lane.suites)) for name, lane in head.items()} if wider else head
 
 
 def plan(
@@ -89,7 +86,7 @@ def plan(
     made = _plan(head, base, change, suite, names, everything, due, gained, included or {})
     if head is declared:
         return made
-    return replace(made, lanes=tuple(_told_of_suites(one, declared.get(one.lane)) for one in made.lanes))
+    return made._replace(lanes=tuple(_told_of_suites(one, declared.get(one.lane)) for one in made.lanes))
 
 
 def _told_of_suites(one: LaneDecision, lane: Lane | None) -> LaneDecision:
@@ -97,7 +94,7 @@ def _told_of_suites(one: LaneDecision, lane: Lane | None) -> LaneDecision:
     if lane is None or one.decision is Decision.SKIP or runs_in(one.suite, lane.suites):
         return one
     only = f"in the suite {one.suite} by the base branch's tip alone: head keeps the lane for {', '.join(lane.suites)}"
-    return replace(one, reason=f"{one.reason} ({only})")
+    return one._replace(reason=f"{one.reason} ({only})")
 
 
 def _plan(
@@ -253,8 +250,7 @@ def _lists(lanes: Mapping[str, Lane]) -> dict[str, PatternList]:
     return {name: _list(lane) for name, lane in lanes.items()}
 
 
-@dataclass(frozen=True)
-class _Direct:
+class _Direct(NamedTuple):
     """The lanes that paths touch, and those of head whose patterns matched a path and took it back."""
 
     touches: Mapping[str, _Touch]

@@ -7,8 +7,7 @@ event's place. Of a target branch that has moved on since it was fetched, only a
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from touchgate.gate import forge
 from touchgate.gate.forge import Event, Rule
@@ -19,8 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 
-@dataclass(frozen=True)
-class Side:
+class Side(NamedTuple):
     """Base or head: the commit, and where it came from in words.
 
     fault: why it can't be used, or "". lack: what would have to be fetched to cure that. worktree: what is uncommitted
@@ -34,8 +32,7 @@ class Side:
     lack: Lack | None = None
 
 
-@dataclass(frozen=True)
-class Default:
+class Default(NamedTuple):
     """The default branch: its name, in words where that came from, its ref and tip where they are here."""
 
     name: str
@@ -174,7 +171,7 @@ def head(repo: Repository, at: Side, asked: tuple[str, str] | None, event: Event
     if asked:
         return find(repo, *asked)
     if at.commit is None:
-        return replace(at, source="HEAD", worktree=True) if worktree and not repo.is_bare else at
+        return at._replace(source="HEAD", worktree=True) if worktree and not repo.is_bare else at
     if worktree or event is None:
         return Side(at.commit, "HEAD with what is uncommitted", worktree=True)
     proposed = {event.checkout, event.head} - {None}
@@ -190,7 +187,7 @@ def head(repo: Repository, at: Side, asked: tuple[str, str] | None, event: Event
     astray = proposed and at.commit.id not in proposed and event.head not in at.commit.parents
     if astray:
         fault = f"the commit checked out, {at.commit.id}, is not the one that {event.label} started this run for"
-        return replace(at, fault=fault)
+        return at._replace(fault=fault)
     return at
 
 

@@ -10,8 +10,7 @@ from __future__ import annotations
 import contextlib
 import os
 import stat
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from touchgate.gate.git import GITLINK, SYMLINK, GitFault, IndexEntry, Repository, missing
 from touchgate.gate.located import DeclarationError, Problem
@@ -33,16 +32,14 @@ _LINK_ABOVE = "below " + _LINK
 _HUGE = f"larger than {LARGEST >> 20} MiB, which no lane file is"
 
 
-@dataclass(frozen=True)
-class Sources:
+class Sources(NamedTuple):
     """The lane files' contents by their paths, sorted. base: None where no base branch is known."""
 
     head: dict[str, bytes]
     base: dict[str, bytes] | None
 
 
-@dataclass(frozen=True)
-class _Refused:
+class _Refused(NamedTuple):
     why: str
 
 

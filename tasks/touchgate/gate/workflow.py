@@ -6,7 +6,6 @@ is not judged by another event's list but touches: an unknown event must not ski
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from touchgate.gate import located
@@ -26,8 +25,7 @@ _MISSPELT = ("path", "path-ignore", "ignore-paths", "pathsignore", "paths-ignore
 """What people write for these keys; a forge would pass over it in silence and run always."""
 
 
-@dataclass(frozen=True)
-class EventPaths:
+class EventPaths(NamedTuple):
     """One event's lists. None where the event has no such list; an empty list filters nothing."""
 
     event: str
@@ -48,8 +46,7 @@ class EventPaths:
         )
 
 
-@dataclass(frozen=True)
-class WorkflowPaths:
+class WorkflowPaths(NamedTuple):
     """What a workflow says about paths.
 
     events: those of `FILTERED_EVENTS` that it names. others: the further ones. faults: patterns that can be read but

@@ -61,7 +61,7 @@ def _ask(repo: Repository, merge: Merge, asked: gate.Asked, start: Path, *, toda
     change = judged.change
     seen = Played(merge, open_reason=change.open_reason, paths=len(change.paths), merge_base=change.merge_base)
     if today:
-        judged = replace(judged, base_tip=None, change=replace(change, head_is_worktree=True))
+        judged = judged._replace(base_tip=None, change=change._replace(head_is_worktree=True))
     try:
         answer = gate.decide(repo, judged, asked, start, {})
     except gate.UsageFault as fault:
