@@ -39,7 +39,9 @@ _CLOSES = {"(": ")", "[": "]", "{": "}"}
 _DEEPEST = 10_000
 """Open brackets: rustc itself gives up earlier."""
 _MOST_WAYS = 64
-"""Folders that one nest of modules with conditional paths may stand for."""
+"""Paths that one module may have, and folders that the modules inside it may lie in."""
+_MOST_UNRESOLVED = 1000
+"""Of one file: more would say no more."""
 
 # Where a candidate is looked for: its first word.
 HERE = "here:"
@@ -60,7 +62,7 @@ def _tokens(more: tuple[str, ...] = ()) -> re.Pattern[str]:
         | (?P<attribute>\#\s*(?P<inner>!?)\s*\[)
         | (?<!\w)(?<!r\#)(?:
             mod\s+(?:r\#)?(?P<name>{IDENTIFIER})\s*(?P<after>[;{{])
-          | mod\s*(?P<odd>[$\#]\s*\w+ | \[\s*<[^;{{}}]*?>\s*\])\s*(?P<odd_after>[;{{])
+          | mod\s*(?P<odd>[$\#]\s*\w+ | \[\s*<[^;{{}}\[]*?>\s*\])\s*(?P<odd_after>[;{{])
           | (?P<path>path)\s*=(?!=)\s*
           | (?P<include>{names})\s*!\s*[(\[{{]
           | (?P<unused>include_(?:str|bytes))(?!\w)
@@ -119,7 +121,8 @@ class _Reader:
         """Names that include macros are used by here -> their own."""
 
     def fault(self, start: int, end: int, why: str) -> None:
-        self.unresolved.append((start, Unresolved(0, self.written(start, end), why)))
+        if len(self.unresolved) < _MOST_UNRESOLVED:
+            self.unresolved.append((start, Unresolved(0, self.written(start, end), why)))
 
     def written(self, start: int, end: int) -> str:
         return " ".join(self.code.text[start : min(end, start + 200)].split())
@@ -244,7 +247,10 @@ class _Reader:
             return
         if self.ways and self.code.blanked[self.attributed : frame.start].strip():
             self.ways = [way._replace(certain=False) for way in self.ways]
-        self.ways = [*self.ways, *frame.ways] if frame.ways else self.ways
+        self.ways += frame.ways
+        if len(self.ways) > _MOST_WAYS:
+            self.fault(frame.start, end, f"more than {_MOST_WAYS} paths of one item")
+            self.ways = self.ways[:_MOST_WAYS]
         self.attributed = end
 
     # Modules
