@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import Project, clean_environment
+from touchgate.gate.git import Repository
+from touchgate.replay.history import read
 
 
 def replay(project: Project, *words: str, cwd: Path | None = None, **environ: str) -> subprocess.CompletedProcess[str]:
@@ -190,13 +192,28 @@ def test_a_squashed_history_is_played_commit_by_commit(project: Project) -> None
     third = project.commit("none (#2)")
     data = played(project)
     assert data["kind"] == "commits"
-    assert data["notes"] == ["there is no merge along first parents, so each commit there is played against its parent"]
+    assert data["notes"] == [
+        "there is no merge among the last 3 along first parents, so each commit on that line is played against its parent"
+    ]
     first = project.git("rev-parse", "main~2")
     assert [(one["commit"], one["base"], one["head"], running(one)) for one in data["changes"]] == [
         (third, second, third, []),
         (second, first, second, ["one"]),
     ]
     assert replay(project).stdout.startswith("2 commits of main (the default branch, ")
+
+
+def test_a_team_that_went_over_to_squashing_is_not_judged_by_its_old_merges(history: Project, monkeypatch) -> None:
+    history.git("checkout", "-q", "main")
+    for number in range(3):
+        history.write("docs/x.md", f"{number}\n")
+        history.commit(f"squashed {number}")
+    with Repository(history.root, history.environ) as repo:
+        assert read(repo, 2).kind == "merges"
+        monkeypatch.setattr("touchgate.replay.history.RECENT", 3)
+        found = read(repo, 2)
+        assert (found.kind, [one.subject for one in found.merges]) == ("commits", ["squashed 2", "squashed 1"])
+        assert read(repo, 4).kind == "merges"
 
 
 def test_every_commit_can_be_asked_for(history: Project) -> None:

@@ -10,6 +10,8 @@ from touchgate.gate import change as change_of
 if TYPE_CHECKING:
     from touchgate.gate.git import Commit, Repository
 
+RECENT = 50
+"""A branch without a merge among so many commits is one that gets its changes squashed or rebased."""
 MANY = 1 << 20
 """So many plain commits are counted and no more."""
 
@@ -44,16 +46,19 @@ def read(repo: Repository, last: int, *, branch: str | None = None, commits: boo
 
     Merges are the commits with several parents among those that first parents lead to: base is the first parent, head
     the second. With more than two parents head is the merge itself, since no single parent holds all of the change.
-    `commits`, or a branch without any merge (squashed, rebased): every commit on that line, against its first parent.
+    `commits`, or no merge among the last commits (they are squashed or rebased): every commit on that line, against its
+    first parent.
     """
     words, tip = _tip(repo, branch)
     notes: list[str] = []
-    kind = "commits" if commits else "merges"
-    found = repo.first_parents(tip.id, last, merges=not commits)
-    if not found and not commits:
-        kind = "commits"
-        found = repo.first_parents(tip.id, last)
-        notes.append("there is no merge along first parents, so each commit there is played against its parent")
+    recent = repo.first_parents(tip.id, max(last, RECENT))
+    if commits or all(len(commit.parents) < 2 for commit, _ in recent):  # noqa: PLR2004
+        kind, found = "commits", recent[:last]
+        if not commits:
+            line = "so each commit on that line is played against its parent"
+            notes.append(f"there is no merge among the last {len(recent)} along first parents, {line}")
+    else:
+        kind, found = "merges", repo.first_parents(tip.id, last, merges=True)
     played = tuple(_merge(commit, subject, whole=commits) for commit, subject in found if commit.parents)
     if kind == "merges" and played:
         notes += _left_out(repo, tip, found)
