@@ -6,7 +6,6 @@ import json
 import math
 import os
 import threading
-from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -118,14 +117,14 @@ def test_what_was_cut_off_does_not_swallow_the_next_run(tmp_path):
 def test_a_full_file_becomes_the_older_one_and_there_are_never_more_than_two(tmp_path, monkeypatch):
     monkeypatch.setattr(history, "LARGEST", 3 * len(LINE) - 1)
     for number in range(8):
-        history.append(tmp_path, replace(RUN, when=MONDAY + number))
+        history.append(tmp_path, RUN._replace(when=MONDAY + number))
     assert sorted(path.name for path in tmp_path.iterdir()) == ["history.1.jsonl", "history.jsonl"]
     runs, lost = history.read(tmp_path)
     assert ([run.when - MONDAY for run in runs], lost) == ([3, 4, 5, 6, 7], 0)
 
 
 def test_runs_at_the_same_time_do_not_mix_their_lines(tmp_path):
-    run = replace(RUN, skipped=tuple(f"lane{number}" for number in range(2000)))
+    run = RUN._replace(skipped=tuple(f"lane{number}" for number in range(2000)))
     threads = [threading.Thread(target=lambda: [history.append(tmp_path, run) for _ in range(20)]) for _ in range(8)]
     for thread in threads:
         thread.start()
@@ -163,9 +162,9 @@ def test_no_folder_is_a_fault_in_words(tmp_path):
 
 RUNS = [
     RUN,
-    replace(RUN, when=MONDAY + 1, ran={"gemv": 120.0}, reused=(), skipped=("add", "scan", "norm", "rans"), shadow={}),
-    replace(RUN, when=MONDAY + WEEK, ran={}, reused=(), skipped=("gemv", "never"), shadow={"norm": Shadowed(10, FALSE_SKIP)}),
-    replace(RUN, when=MONDAY + WEEK + 1, ran={}, reused=(), skipped=(), shadow={"norm": Shadowed(5, UNMEASURED)}),
+    RUN._replace(when=MONDAY + 1, ran={"gemv": 120.0}, reused=(), skipped=("add", "scan", "norm", "rans"), shadow={}),
+    RUN._replace(when=MONDAY + WEEK, ran={}, reused=(), skipped=("gemv", "never"), shadow={"norm": Shadowed(10, FALSE_SKIP)}),
+    RUN._replace(when=MONDAY + WEEK + 1, ran={}, reused=(), skipped=(), shadow={"norm": Shadowed(5, UNMEASURED)}),
 ]
 
 
@@ -193,7 +192,7 @@ def test_the_table():
 
 def test_nothing_to_add_up():
     assert rates.in_words(rates.add_up([], {})) == ["no run is on record yet; each `doit` adds one"]
-    plain = rates.in_words(rates.add_up([replace(RUN, shadow={})], {}))
+    plain = rates.in_words(rates.add_up([RUN._replace(shadow={})], {}))
     assert plain[-1] == "no skip was tested yet: `doit --shadow 10%` runs one in ten of them all the same"
 
 

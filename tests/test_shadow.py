@@ -12,9 +12,13 @@ from hypothesis import strategies as st
 
 from tests.conftest import Project
 from touchgate.edge.options import from_params
-from touchgate.edge.shadow import as_pattern, draw, suspects
-from touchgate.gate.model import TouchedPath
+from touchgate.edge.shadow import as_pattern, choose, draw, suspects
+from touchgate.gate.change import Judged
+from touchgate.gate.declarations import read_lanes
+from touchgate.gate.declared import Declared
+from touchgate.gate.model import Change, TouchedPath
 from touchgate.gate.patterns import PatternList
+from touchgate.gate.plan import plan
 
 
 def rate(given: object, tmp_path) -> float:
@@ -90,6 +94,39 @@ def test_the_suggested_pattern_matches_that_path_and_no_other(path, other):
 
 def test_no_pattern_for_bytes_that_yaml_cannot_spell():
     assert as_pattern("a\udcff") is None
+
+
+def lane(name: str, path: str, **fields: object) -> str:
+    extra = "".join(f", {key}: {value}" for key, value in fields.items())
+    return f"  {name}: {{paths: [{path}], checks: [{{command: x}}]{extra}}}\n"
+
+
+def chosen(head: str, base: str, paths: list[str], rate: float = 1.0, suite: str = "smoke", **change: object) -> set[str]:
+    """What is chosen of lanes that head and base declare."""
+    lanes, before = (read_lanes({"tasks/l.yml": f"lanes:\n{text}".encode()}) for text in (head, base))
+    made = Change("b" * 40, "a" * 40, "b" * 40, "proof", "", "", False, tuple(touched(*paths)), **change)
+    declared = Declared(Judged(made), lanes, before)
+    return set(choose(declared, plan(lanes, before, made, suite), rate))
+
+
+def test_only_lanes_that_the_change_leaves_untouched_are_chosen():
+    both = lane("a", "a/**") + lane("b", "b/**") + lane("late", "x/**", suites="[full]")
+    lite = lane("c", "c/**", needs="{lite: [a]}") + lane("p", "p/**", suites="[performance]", needs="{lite: [a]}")
+    assert chosen(both + lite, both + lite, ["docs/x"]) == {"a", "b", "c"}
+    assert chosen(both + lite, both + lite, ["docs/x"], suite="full") == {"a", "b", "c", "late", "p"}
+    # p is skipped though it is touched: its suite is larger than what the need asks for.
+    assert chosen(both + lite, both + lite, ["a/x"], suite="performance") == {"b"}
+    assert chosen(both, both + lane("gone", "g/**"), ["docs/x"]) == {"a", "b"}
+    assert chosen(both, both, []) == {"a", "b"}
+    assert chosen(both, both, ["docs/x"], 0.0) == set()
+    assert chosen(both, both, [], open_reason="can't be told") == set()
+
+
+@given(st.floats(0, 1), st.floats(0, 1))
+def test_a_higher_rate_chooses_the_same_lanes_and_more(one, other):
+    lanes = "".join(lane(f"l{number}", f"p{number}/**") for number in range(12))
+    less, more = (chosen(lanes, lanes, ["docs/x"], rate) for rate in sorted((one, other)))
+    assert less <= more
 
 
 # ---- real runs

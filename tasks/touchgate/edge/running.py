@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, TextIO
 
 from touchgate import places
 from touchgate.edge import devices, recording
-from touchgate.edge import shadow as shadow_of
 from touchgate.edge.planning import (
     Keyring,
     UsageFault,
@@ -67,7 +66,7 @@ def prepare(loader: TouchgateLoader, options: RunOptions, own: set[str], stream:
         raise UsageFault(f"'{unknown[0]}' is no lane, check or task of this repository{guess}; `doit list` shows all")
     plan = plan_lanes(declared, options)
     store = ResultStore(_own_folder(places.results_dir(options.environ)), str(repo.root))
-    shadow = shadow_of.choose(declared, plan, options.shadow) if not options.names else frozenset()
+    shadow = _shadowed(declared, plan, options)
     if running_lanes(declared, plan, shadow):
         keyring = Keyring(repo, declared.head, options.environ, devices.choose(options.device, options.environ))
         try:
@@ -92,6 +91,15 @@ def prepare(loader: TouchgateLoader, options: RunOptions, own: set[str], stream:
     estimates = {check.spec.name: 0.0 if check.stored else store.estimate(check.spec.name) for check in checks}
     terminal.header(replace(report_of(session), checks=()), estimates)
     return session
+
+
+def _shadowed(declared: Declared, plan: Plan, options: RunOptions) -> frozenset[str]:
+    """The lanes that run though they are skipped. Names leave lanes out for no reason that could be wrong."""
+    if not options.shadow or options.names:
+        return frozenset()
+    from touchgate.edge import shadow  # noqa: PLC0415
+
+    return shadow.choose(declared, plan, options.shadow)
 
 
 def _own_folder(folder: Path) -> Path:
@@ -204,8 +212,16 @@ def report_of(session: Session) -> model.RunReport:
         notes=tuple(session.notes),
         interrupted=session.interrupted,
         shadow_rate=session.options.shadow,
-        false_skips=shadow_of.false_skips(session) if session.shadow else (),
+        false_skips=_false_skips(session),
     )
+
+
+def _false_skips(session: Session) -> tuple[model.FalseSkip, ...]:
+    if not session.shadow:
+        return ()
+    from touchgate.edge import shadow  # noqa: PLC0415
+
+    return shadow.false_skips(session)
 
 
 def lane_reports(declared: Declared, plan: Plan, session: Session | None = None) -> tuple[model.LaneReport, ...]:

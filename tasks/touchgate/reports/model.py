@@ -8,7 +8,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from touchgate.outcome import EMULATED, Verdict
 
@@ -131,8 +131,7 @@ class LaneReport:
         return self.runs and 0 < self.minutes < self.seconds / 60
 
 
-@dataclass(frozen=True)
-class Suspect:
+class Suspect(NamedTuple):
     """A touched path that may be what no pattern of a lane covers. why: what speaks for it, or "".
 
     pattern: the entry of `paths` that would cover it, as it stands in a lane file; None where YAML can't spell the name.
@@ -143,8 +142,7 @@ class Suspect:
     pattern: str | None
 
 
-@dataclass(frozen=True)
-class FalseSkip:
+class FalseSkip(NamedTuple):
     """A check that failed in a lane that was to be skipped.
 
     where: file:line:column of the lane's declaration. suspects: likeliest first; all of the first rank, or all touched

@@ -9,8 +9,7 @@ from __future__ import annotations
 import json
 import os
 import stat
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -30,16 +29,14 @@ class HistoryFault(Exception):
     """A run can't be added to the history: what and where, one line."""
 
 
-@dataclass(frozen=True)
-class Shadowed:
+class Shadowed(NamedTuple):
     """A lane that was skipped and run all the same. verdict: AGREED, FALSE_SKIP or UNMEASURED."""
 
     seconds: float
     verdict: str
 
 
-@dataclass(frozen=True)
-class Run:
+class Run(NamedTuple):
     """One run. when: seconds since 1970. why: one of REASONS. ran: seconds by lane; reused: answered by stored results."""
 
     when: int
