@@ -124,6 +124,8 @@ def _answer_alone(asked: Asked, start: Path, environ: Mapping[str, str]) -> Answ
         raise UsageFault(f"{start} is not inside a git repository; `touchgate gate` judges changes of one")
     if not url:
         raise UsageFault("--remote needs a URL here: the environment names no repository of a forge's")
+    if _FOLDER.match(url):
+        url = str((start / url).resolve())
     if asked.fetch is Fetch.NEVER:
         raise UsageFault("without a checkout all has to be fetched, and --no-fetch forbids it")
     try:
@@ -427,7 +429,8 @@ def _with_remote(argv: Sequence[str]) -> list[str]:
 
 
 # No branch's name holds a colon, or begins with a slash or a dot.
-_URL = re.compile(r"[^-][^:]*:|/|\./|\.\./")
+_FOLDER = re.compile(r"/|\.{1,2}(/|$)")
+_URL = re.compile(r"[^-][^:]*:|" + _FOLDER.pattern)
 
 
 def _is_workflow(word: str) -> bool:
