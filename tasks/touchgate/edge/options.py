@@ -58,6 +58,22 @@ GATED = {
     "metavar": "DIR",
     "help": "with check: every tracked file below DIR should be gated (repeatable; the setting is `gated`)",
 }
+SOURCE = {
+    "name": "source",
+    "long": "source",
+    "type": list,
+    "default": [],
+    "metavar": "PATTERN",
+    "help": "with check WORKFLOW: all that these files include, import or name must be able to fire it (repeatable)",
+}
+INCLUDE = {
+    "name": "include",
+    "long": "include",
+    "type": list,
+    "default": [],
+    "metavar": "DIR",
+    "help": "with --source: a folder where includes and imports are looked up (repeatable)",
+}
 FETCH = {
     "name": "fetch",
     "long": "fetch",

@@ -9,6 +9,9 @@ from touchgate.edge.commands.base import print_json
 from touchgate.edge.planning import UsageFault, expand_all
 from touchgate.gate import lint, workflow
 from touchgate.gate.cli import WORKFLOW_FOLDERS
+from touchgate.gate.closure import lint as closure_lint
+from touchgate.gate.closure.of_lanes import LaneClosures
+from touchgate.gate.closure.references import Settings
 from touchgate.gate.located import DeclarationError, Problem, excerpt, split_lines, text_of
 from touchgate.gate.model import At
 from touchgate.reports.style import printable
@@ -25,33 +28,43 @@ def check_lanes(repo: Repository, declared: Declared, options: Any) -> int:
     expand_all(declared.head, repo.root)
     lanes = declared.head.values()
     tracked = [entry.path for entry in repo.tracked()]
+    closures = closure_lint.of_lanes(LaneClosures.of(repo, None), lanes, tracked)
     found = [
         *lint.of_lanes(lanes, tracked, _roots(options["gated"]), lambda name: (repo.root / name).exists()),
+        *closures.findings,
         # Findings of other kinds are added here, each a `lint.Finding`.
     ]
     if not found and not options["as_json"]:
         files = len({lane.at.file for lane in lanes})
         print(f"{plural(len(lanes), 'lane')} in {plural(files, 'file')}: nothing to find")
-    return _tell_findings(repo.root, found, as_json=options["as_json"])
+    return _tell_findings(repo.root, found, closures.notes, as_json=options["as_json"])
 
 
-def check_workflows(repo: Repository, names: list[str], started_in: Path, *, as_json: bool) -> int:
-    """The same for the path lists of workflow files."""
+def check_workflows(repo: Repository, names: list[str], started_in: Path, options: Any) -> int:
+    """The same for the path lists of workflow files; with sources, that all they include can fire them."""
+    as_json = options["as_json"]
+    settings = Settings(tuple(options["include"]), tuple(options["include"]))
     tracked = [entry.path for entry in repo.tracked()]
     files = [_workflow_file(repo.root, name, started_in) for name in names]
-    found = []
+    found: list[Finding] = []
+    notes: list[str] = []
     problems: list[Problem] = []
     contents = {file: (repo.root / file).read_bytes() for file in files}
     for file, content in contents.items():
         try:
-            found += lint.of_workflow(workflow.read_paths(content, file), tracked)
+            paths = workflow.read_paths(content, file)
+            found += lint.of_workflow(paths, tracked)
+            if options["source"]:
+                told = closure_lint.of_workflow(LaneClosures.of(repo, None), paths, options["source"], settings, tracked)
+                found += told.findings
+                notes += told.notes
         except DeclarationError as fault:
             problems += fault.problems
     if problems:
         raise DeclarationError(problems, contents)
     if not found and not as_json:
         print(f"{plural(len(files), 'workflow')}: nothing to find")
-    return _tell_findings(repo.root, found, as_json=as_json)
+    return _tell_findings(repo.root, found, notes, as_json=as_json)
 
 
 def _workflow_file(root: Path, name: str, started_in: Path) -> str:
@@ -71,12 +84,14 @@ def _roots(given: object) -> list[str]:
     return [root for root in several if root]
 
 
-def _tell_findings(root: Path, found: list[Finding], *, as_json: bool) -> int:
+def _tell_findings(root: Path, found: list[Finding], notes: list[str], *, as_json: bool) -> int:
     """Each with the line it is about; 1 when there are any."""
     if as_json:
         rows = [{"rule": one.rule, "where": str(one.where), "message": one.message, "hint": one.hint} for one in found]
-        print_json({"schema": 1, "findings": rows})
+        print_json({"schema": 1, "findings": rows, "notes": notes})
         return 1 if found else 0
+    for note in notes:
+        print(printable(f"note: {note}"))
     lines: dict[str, list[str]] = {}
     for one in found:
         print(printable(str(one)))

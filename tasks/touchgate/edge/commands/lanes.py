@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from touchgate.edge.commands.base import RepositoryCommand, print_json
-from touchgate.edge.options import AS_JSON, GATED, JUDGE, SUITE, RunOptions
+from touchgate.edge.options import AS_JSON, GATED, INCLUDE, JUDGE, SOURCE, SUITE, RunOptions
 from touchgate.edge.planning import UsageFault, plan_lanes
 from touchgate.gate.declared import Declared
 from touchgate.gate.located import did_you_mean
@@ -28,7 +28,8 @@ class Lanes(RepositoryCommand):
     doc_usage = "[check [WORKFLOW...] | why LANE | stats | init | schema]"
     doc_description = """Without an argument: every lane with its decision and the reason.
 
-check: patterns that match no tracked file or can't be reached, lanes with equal paths, tracked files that no lane gates;
+check: patterns that match no tracked file or can't be reached, lanes with equal paths, tracked files that no lane gates,
+files that a lane's sources include and no pattern of it lets through;
 of the lanes, or of the workflow files named (exit 1 when there is anything to find).
 
 why LANE: one decision in full, with the place that declares it.
@@ -38,7 +39,7 @@ stats: how often each lane ran, was skipped, and was skipped wrongly (`doit --sh
 init: write a first lane file and the two settings that choose touchgate.
 
 schema: print the JSON Schema of lane files, for editors."""
-    cmd_options = (*JUDGE, SUITE, AS_JSON, GATED)
+    cmd_options = (*JUDGE, SUITE, AS_JSON, GATED, SOURCE, INCLUDE)
 
     def act(self, repo: Repository, options: Any, names: list[str]) -> int:
         """Dispatch on the first name."""
@@ -66,7 +67,7 @@ schema: print the JSON Schema of lane files, for editors."""
         if action == "check" and rest:
             from touchgate.edge.commands.checking import check_workflows  # noqa: PLC0415
 
-            return check_workflows(repo, rest, Path.cwd(), as_json=options["as_json"])
+            return check_workflows(repo, rest, Path.cwd(), options)
         return self.look(self.declared(repo, options), repo, options, rest, action)
 
     def look(self, declared: Declared, repo: Repository, options: Any, rest: list[str], action: str) -> int:

@@ -46,7 +46,7 @@ class Cache:
             if digest.decode("ascii") != self._digest(language, blob, body):
                 return None
             return _from_data(json.loads(body))
-        except (OSError, ValueError, RecursionError):
+        except (OSError, ValueError, TypeError, RecursionError):
             return None
 
     def put(self, language: str, blob: str, found: Found) -> None:
@@ -86,8 +86,7 @@ def _from_data(data: object) -> Found:
     if not isinstance(data, list) or len(data) != 2 or not all(isinstance(part, list) for part in data):  # noqa: PLR2004
         raise ValueError("no reading")
     references = []
-    for one in data[0]:
-        how, text, line, candidates = one
+    for how, text, line, candidates in data[0]:
         if not _is_named(how, text, line) or not all(isinstance(name, str) for name in candidates):
             raise ValueError("no reference")
         references.append(Reference(how, text, line, tuple(candidates)))

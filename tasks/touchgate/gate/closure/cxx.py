@@ -17,11 +17,6 @@ if TYPE_CHECKING:
     from touchgate.gate.closure.tree import Tree
 
 VERSION = 1
-ENDINGS = (
-    *(".c", ".cc", ".cpp", ".cxx", ".c++", ".cu", ".cuh", ".h", ".hh", ".hpp", ".hxx", ".h++", ".hip", ".cl", ".metal"),
-    *(".inl", ".inc", ".ipp", ".tpp", ".txx", ".tcc", ".def", ".ixx", ".cppm", ".ccm", ".mpp", ".m", ".mm", ".s", ".sx", ".i"),
-)
-"""Of names in lower case."""
 FOLDERS = ("", "include")
 """Include folders beside the declared ones."""
 
@@ -154,7 +149,7 @@ def _line_before(text: str, at: int) -> str:
 def resolve(reference: Reference, path: str, tree: Tree, settings: Settings) -> tuple[str, ...]:
     """The files that a name may mean: beside the file that includes it, and in each include folder."""
     name = reference.text
-    beside = (posixpath.dirname(path),)
+    beside: tuple[str, ...] = (posixpath.dirname(path),)
     if reference.how == "angles":
         beside = ()
     elif name.startswith("<"):

@@ -21,6 +21,8 @@ _BY_NAME = {"Cargo.toml": "cargo"}
 VERBS = {
     **dict.fromkeys(("quotes", "angles"), "includes"),
     **dict.fromkeys(("import", "from", "all"), "imports"),
+    "mod": "declares",
+    "dependency": "depends on",
     "": "comes with",
 }
 """How a reference reads in a sentence; else "names"."""

@@ -39,9 +39,11 @@ class LaneClosures:
 
     def closure(self, lane: Lane) -> Closure:
         """What a lane's sources reach."""
-        declared = lane.closure
-        settings = Settings(declared.include, declared.python) if declared else Settings()
-        return self._graph.closure(self.sources(lane), settings)
+        return self._graph.closure(self.sources(lane), _settings(lane))
+
+    def of_sources(self, sources: Iterable[str], settings: Settings) -> Closure:
+        """What sources reach that no lane declares."""
+        return self._graph.closure(sources, settings)
 
     def sources(self, lane: Lane) -> list[str]:
         """A lane's sources: what its declaration lets through, else what its checks name."""
@@ -62,11 +64,13 @@ class LaneClosures:
         """Read what the lanes reach, all together: in a clone without contents that is one request a wave."""
         by_settings: dict[Settings, list[str]] = {}
         for lane in lanes:
-            declared = lane.closure
-            settings = Settings(declared.include, declared.python) if declared else Settings()
-            by_settings.setdefault(settings, []).extend(self.sources(lane))
+            by_settings.setdefault(_settings(lane), []).extend(self.sources(lane))
         for settings, sources in by_settings.items():
             self._graph.closure(sources, settings)
+
+
+def _settings(lane: Lane) -> Settings:
+    return Settings(lane.closure.include, lane.closure.python) if lane.closure else Settings()
 
 
 def matching(patterns: Sequence[str], tree: Tree) -> list[str]:

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from touchgate.gate.closure.tree import Tree
 
 VERSION = 1
-ENDINGS = (".py", ".pyi", ".pyw")
 FOLDERS = ("", "src")
 """Folders that imports start from, beside the declared ones and those that follow from the importing file's place."""
 TEST_FILE = re.compile(r"(?:test_.*|.*_test|conftest)\.py")
@@ -106,31 +105,30 @@ class _Reader:
             self.place = start  # `yield from x`, `raise X from y`
             return
         self.place += 1
-        names = []
         inside = self.peek().text == "("
         if inside:
             self.place += 1
+        self.references.append(Reference("from", module, line, tuple(self.names(inside=inside))))
+
+    def names(self, *, inside: bool) -> Iterator[str]:
+        """`a as b, c`; inside parentheses over several lines."""
         while True:
-            token = self.peek()
-            if inside and token.kind == "newline":
+            if self.peek_over(inside).kind == "name" or self.peek().text == "*":
+                yield unicodedata.normalize("NFKC", self.peek().text)
                 self.place += 1
-                continue
-            if token.kind == "name" or token.text == "*":
-                names.append(unicodedata.normalize("NFKC", token.text))
+            if self.peek_over(inside).text == "as":
                 self.place += 1
-            while inside and self.peek().kind == "newline":
+                self.peek_over(inside)
                 self.place += 1
-            if self.peek().text == "as":
-                self.place += 1
-                while inside and self.peek().kind == "newline":
-                    self.place += 1
-                self.place += 1
-            while inside and self.peek().kind == "newline":
-                self.place += 1
-            if self.peek().text != ",":
-                break
+            if self.peek_over(inside).text != ",":
+                return
             self.place += 1
-        self.references.append(Reference("from", module, line, tuple(names)))
+
+    def peek_over(self, lines: bool) -> Token:
+        """The token ahead, past line ends where they mean nothing."""
+        while lines and self.peek().kind == "newline":
+            self.place += 1
+        return self.peek()
 
     def call(self, token: Token) -> None:
         """`import_module("a.b")` and the like: literal ones are imports."""
@@ -185,7 +183,7 @@ class _Reader:
         how = "all" if token.text == "__all__" else "import"
         computed = False
         depth = 0
-        at = self.place
+        at = self.place + (self.peek().text == "+")
         while True:
             part = self.peek(at - self.place)
             at += 1
@@ -227,11 +225,10 @@ def resolve(reference: Reference, path: str, tree: Tree, settings: Settings) -> 
     found: dict[str, None] = {}
     name = reference.text
     if reference.how == "all":
-        if posixpath.basename(path).startswith("__init__.") and _is_name(name):
-            found.update(dict.fromkeys(_module(posixpath.dirname(path), name, tree)))
-        elif posixpath.basename(path).startswith("__init__.") and name == "*":
-            found.update(dict.fromkeys(_all_modules(posixpath.dirname(path), tree)))
-        return tuple(found)
+        folder, own = posixpath.split(path)
+        if not own.startswith("__init__."):
+            return ()
+        return tuple(dict.fromkeys(_all_modules(folder, tree) if name == "*" else _module(folder, name, tree)))
     dots = len(name) - len(name.lstrip("."))
     parts = [part for part in name[dots:].split(".") if part]
     if not all(map(_is_name, parts)):

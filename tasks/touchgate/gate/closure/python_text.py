@@ -1,6 +1,6 @@
-"""Python's text as tokens, of any version of the language: enough to tell imports from strings and comments.
+r"""Python's text as tokens, of any version of the language: enough to tell imports from strings and comments.
 
-Strings of every prefix, f-strings with what is nested in them (3.12), line joining, `\\r` as a line end. In an f-string
+Strings of every prefix, f-strings with what is nested in them (3.12), line joining, `\r` as a line end. In an f-string
 the replacement fields are code: their tokens stand before the string's own. Any bytes are read to their end.
 """
 
@@ -61,10 +61,8 @@ def _decode(text: bytes) -> tuple[str, str]:
         cookie = _COOKIE.match(rest.partition(b"\n")[0])
     name = cookie[1].decode("ascii", "replace") if cookie else "utf-8"
     try:
-        found = codecs.lookup(name)
-        if not found._is_text_encoding:  # noqa: SLF001 (what bytes.decode asks)
-            raise LookupError
-        return text.decode(name, "surrogateescape" if found.name == "utf-8" else "replace"), ""
+        plain = codecs.lookup(name).name == "utf-8"
+        return text.decode(name, "surrogateescape" if plain else "replace"), ""
     except (LookupError, UnicodeError, ValueError):
         return text.decode("latin-1"), f"the encoding {name}"
 

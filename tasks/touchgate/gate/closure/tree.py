@@ -131,22 +131,17 @@ class _Walked:
                 way.pop()
                 continue
             entry = (self._in("/".join(way)) or {}).get(part)
-            way.append(part)
-            here = "/".join(way)
-            if entry is None:
-                return _Place(path, None, tuple(links))
-            if entry.kind == "gitlink":
-                return _Place(here, entry, tuple(links))
-            if entry.kind == "link":
+            here = "/".join((*way, part))
+            if entry is not None and entry.kind == "folder":
+                way.append(part)
+            elif entry is not None and entry.kind == "link":
                 links.append(here)
                 target = self._target(here, entry)
                 if len(links) > MOST_LINKS or target.startswith("/"):
                     return _Place(path, None, tuple(links))
-                way.pop()
                 ahead.extendleft(reversed(target.split("/")))
-            elif entry.kind == "file":
-                # Only a file's own name ends a way: "a.h/" and "a.h/." are no files.
-                return _Place(path, None, tuple(links)) if ahead else _Place(here, entry, tuple(links))
+            else:
+                return _end_of(path, here, entry, tuple(links), last=not ahead)
         return _Place("/".join(way), _ROOT.entry, tuple(links))
 
     def _file(self, path: str) -> _Place | None:
@@ -214,7 +209,7 @@ class CommitTree(_Walked):
 
     def _entries(self, folder: str) -> Mapping[str, Entry] | None:
         found = self._repo.folder(self._commit, folder)
-        return found and {name: Entry(_kind(entry.mode), entry.id) for name, entry in found.items()}
+        return None if found is None else {name: Entry(_kind(entry.mode), entry.id) for name, entry in found.items()}
 
     def _target(self, link: str, entry: Entry) -> str:
         (content,) = self._repo.blobs([str(entry.id)])
@@ -241,7 +236,7 @@ class CommitTree(_Walked):
     def below(self, folder: str) -> Iterable[str]:
         """See Tree."""
         waiting = [folder]
-        found = []
+        found: list[str] = []
         while waiting:
             here = waiting.pop()
             for name, entry in (self._in(here) or {}).items():
@@ -340,6 +335,12 @@ class WorkTree(_Walked):
         within = [folder] if folder else None
         tracked = (entry.path for entry in self._repo.tracked(within))
         return list(dict.fromkeys([*tracked, *sorted(self._repo.changed_in_worktree(within))]))
+
+
+def _end_of(path: str, here: str, entry: Entry | None, links: tuple[str, ...], *, last: bool) -> _Place:
+    """Where a way ends that meets no folder: only a file's own name is one, "a.h/" and "a.h/." are none."""
+    is_end = entry is not None and (entry.kind == "gitlink" or (entry.kind == "file" and last))
+    return _Place(here, entry, links) if is_end else _Place(path, None, links)
 
 
 def _kind(mode: int) -> str:
