@@ -66,7 +66,6 @@ NOISE = (
     "pub const N@: (u8, f64, u32) = (1u8, 1.0e3, 0x1f);",
     "pub fn model@() -> u8 { let module = 1; module }",
     "#[cfg(any())] mod no@;",
-    "#![allow(dead_code)]",
     '#[doc = "mod no;"] pub struct D@;',
     "pub fn raw@() -> u8 { let r#mod = 1u8; r#mod }",
     "pub fn shift@(a: u32) -> bool { a << 2 > 1 && a >> 1 < 3 }",
@@ -99,7 +98,8 @@ class Maker:
             self.named.add(path)
 
     def file(self, path, folder, relative, depth):
-        self.put(path, self.items(posixpath.dirname(path), folder, relative, depth))
+        text = self.items(posixpath.dirname(path), folder, relative, depth)
+        self.put(path, text.replace("\n", "\r\n") if self.rng.random() < 0.05 else text)
 
     def items(self, here, folder, relative, depth):
         """here: the file's folder. folder, relative: rustc's words for where modules lie."""
@@ -114,8 +114,7 @@ class Maker:
                 kinds += [self.macro, self.used]
             parts.append(self.rng.choice(kinds)(here, folder, relative, depth))
         self.known = known
-        text = "\n".join(part for part in parts if not part.startswith("#!["))
-        return text.replace("\n", "\r\n") if self.rng.random() < 0.05 else text
+        return "\n".join(parts)
 
     def noise(self):
         return self.rng.choice(NOISE).replace("@", self.fresh("_"))
