@@ -53,6 +53,16 @@ def listed(cut, base, head):
     return ["cat-file --batch", f"merge-base --all {base} {head}", f"{DIFF} {cut} {head} --"]
 
 
+def test_of_two_commits_the_index_is_not_read(project, branches, monkeypatch, capsys):
+    """Git would read it by itself, whatever it is asked; one that can't be read shows that it does not."""
+    _, base, head = branches
+    (project.root / ".git/index").write_bytes(b"no index of git's")
+    monkeypatch.chdir(project.root)
+    assert cli.main([base, head], project.environ) == 0
+    said = capsys.readouterr()
+    assert (said.out, "everything runs" in said.err) == ("false\n", False)
+
+
 def test_of_two_commits_only_the_difference_is_asked_for(project, branches, asked, monkeypatch, capsys):
     cut, base, head = branches
     monkeypatch.chdir(project.root)

@@ -8,12 +8,13 @@ from __future__ import annotations
 import os
 import re
 import select
-import signal
-import subprocess
 import time
 from typing import TYPE_CHECKING, NoReturn
 
+from touchgate.gate.child import Child, TimeUp
+
 if TYPE_CHECKING:
+    import subprocess
     from collections.abc import Callable, Mapping
     from pathlib import Path
 
@@ -81,16 +82,14 @@ def command(root: Path, *arguments: str) -> list[str]:
 def run(root: Path, environ: Mapping[str, str], *arguments: str, stdin: bytes = b"", allowed: tuple[int, ...] = (0,)) -> bytes:
     """Run git in a folder to its end; its standard output. Raises GitFault, also for an exit code that is not allowed."""
     try:
-        done = subprocess.run(
-            command(root, *arguments), input=stdin, capture_output=True, env=environ, timeout=TIME_LIMIT, check=False
-        )
-    except subprocess.TimeoutExpired as error:
+        code, answer, said = Child(command(root, *arguments), environ).communicate(stdin, TIME_LIMIT)
+    except TimeUp as error:
         raise GitFault(f"git {arguments[0]} did not end within {TIME_LIMIT:.0f} s") from error
     except OSError as error:
         _raise_missing(error)
-    if done.returncode not in allowed:
-        raise fault(arguments[0], done.returncode, done.stderr, root)
-    return done.stdout
+    if code not in allowed:
+        raise fault(arguments[0], code, said, root)
+    return answer
 
 
 class Kept:
@@ -101,29 +100,22 @@ class Kept:
         self._name = arguments[0]
         self._said = b""
         try:
-            self.process = subprocess.Popen(
-                command(root, *arguments),
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                env=environ,
-                bufsize=0,
-            )
+            self.process = Child(command(root, *arguments), environ)
         except OSError as error:
             _raise_missing(error)
 
     def write(self, data: bytes) -> None:
         """Hand it a request. Raises GitFault where it has ended."""
-        assert self.process.stdin  # noqa: S101 (opened as a pipe)
+        left = memoryview(data)
         try:
-            self.process.stdin.write(data)
+            while left:
+                left = left[os.write(self.process.stdin, left) :]
         except BrokenPipeError:
             self._raise_ended()
 
     def more(self) -> bytes:
         """Wait for output. Standard error is drained too, so that a chatty git can't fill its pipe and stall."""
-        assert self.process.stdout and self.process.stderr  # noqa: S101, PT018 (opened as pipes)
-        out, err = self.process.stdout.fileno(), self.process.stderr.fileno()
+        out, err = self.process.stdout, self.process.stderr
         poll = select.poll()
         poll.register(out, select.POLLIN)
         poll.register(err, select.POLLIN)
@@ -144,19 +136,17 @@ class Kept:
 
     def close(self) -> None:
         """End the process and wait for it."""
-        assert self.process.stdin and self.process.stdout and self.process.stderr  # noqa: S101, PT018 (pipes)
-        self.process.stdin.close()
-        self.process.stdout.close()
-        self.process.stderr.close()
+        self.process.close()
         try:
             self.process.wait(1.0)
-        except subprocess.TimeoutExpired:
+        except TimeUp:
             self.process.kill()
             self.process.wait()
 
     def _raise_ended(self) -> NoReturn:
-        assert self.process.stderr  # noqa: S101 (opened as a pipe)
-        said = self._said + self.process.stderr.read()
+        said = self._said
+        while heard := os.read(self.process.stderr, 1 << 16):
+            said = (said + heard)[: 1 << 16]
         raise fault(self._name, self.process.wait(), said, self._root)
 
 
@@ -168,6 +158,8 @@ def watch(
     deadline: on time.monotonic()'s clock, when it is stopped with all that it started; stall: seconds of silence after
     which it is, too. Raises GitFault for both. It has no terminal: nothing is asked. stdin: short.
     """
+    import subprocess  # noqa: PLC0415 (only what fetches needs a session of its own)
+
     try:
         process = subprocess.Popen(
             command(root, *arguments),
@@ -222,6 +214,8 @@ def _write_all(write: Callable[[bytes], int | None], data: bytes) -> None:
 
 
 def _kill_group(process: subprocess.Popen[bytes]) -> None:
+    import signal  # noqa: PLC0415 (beside subprocess)
+
     try:
         os.killpg(process.pid, signal.SIGKILL)
     except OSError:
