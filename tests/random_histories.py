@@ -154,6 +154,7 @@ def play(server: Path, number: int, history: History, ids: list[str], rng: rando
 def run(count: int, seed: int, folder: Path) -> tuple[Counter[str], Counter[str]]:
     """Play so many histories; the counts before and after deepening."""
     rng = random.Random(seed)
+    steps = remote.STEPS
     before: Counter[str] = Counter()
     after: Counter[str] = Counter()
     while count > 0:
@@ -169,6 +170,7 @@ def run(count: int, seed: int, folder: Path) -> tuple[Counter[str], Counter[str]
                     print(f"WRONG: seed {seed}, {history}", flush=True)
         count -= len(histories)
         print(f"{count} left; before {dict(before)}, after {dict(after)}", file=sys.stderr, flush=True)
+    remote.STEPS = steps
     return before, after
 
 

@@ -43,6 +43,13 @@ def test_the_table_of_events_is_the_one_in_the_code() -> None:
     assert table == event_rows()
 
 
+def test_the_table_of_situations_is_the_one_in_the_code() -> None:
+    from touchgate.gate.situations import SITUATIONS
+
+    table = "\n".join(["| situation | rule |", "|---|---|", *(f"| {one.name} | {one.rule} |" for one in SITUATIONS)])
+    assert f"\n{table}\n\n" in (ROOT / "docs/gate.md").read_text()
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_links_lead_to_files(page: Path) -> None:
     targets = re.findall(r"\]\(([^)#]+?)(?:#[^)]*)?\)", page.read_text())

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests import serving
-from touchgate.gate import change, remote
+from touchgate.gate import change, cli, remote
 from touchgate.gate.git import GitFault, Repository
 from touchgate.gate.history import Fetch
 
@@ -425,17 +425,25 @@ class TestWithoutACheckout:
         assert said.splitlines()[-1].startswith("run   two  ")
         assert "everything runs: " in said
 
-    def test_no_url(self, server, tmp_path):
-        folder = tmp_path / "empty"
-        folder.mkdir()
-        done = subprocess.run(
-            [sys.executable, "-m", "touchgate.gate.cli", "--help"],
-            cwd=folder,
-            env=server.environ,
-            capture_output=True,
-            check=False,
-        )
-        assert done.returncode == 0
+    @pytest.mark.parametrize(
+        ("words", "variables", "said"),
+        [
+            ([], {}, "is not inside a git repository; `touchgate gate` judges changes of one"),
+            (["--remote"], {}, "--remote needs a URL here: the environment names no repository of a forge's"),
+            (["--remote", "git://127.0.0.1/x", "--no-fetch"], {}, "without a checkout all has to be fetched"),
+        ],
+    )
+    def test_what_is_no_question(self, tmp_path, server, words, variables, said, monkeypatch, capsys):
+        monkeypatch.chdir(tmp_path / "tmp")
+        assert cli.main(words, {**server.environ, **variables}) == 3
+        assert said in capsys.readouterr().err
+
+    def test_head_names_nothing_here(self, url, gate):
+        answer, said = gate("--remote", url, "main", "HEAD")
+        assert (answer, "there is no checkout, so 'HEAD' names nothing" in said) == ("true\n", True)
+
+    def test_a_folder_is_named_as_from_here(self, server, gate):
+        assert gate("--remote", os.path.relpath(server.root, server.root.parent.parent / "empty"), "main", "work")[0] == "true\n"
 
     @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
     def test_a_signal_leaves_nothing_behind(self, server, tmp_path, number):

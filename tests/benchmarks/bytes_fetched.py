@@ -129,7 +129,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name:
         top = Path(sys.argv[1] if len(sys.argv) > 1 else name)
         top.mkdir(exist_ok=True)
-        small = Measured(top, "small-files", Shape())
+        small = Measured(top, "small-files", Shape(file_bytes=240))
         try:
             work = Path(tempfile.mkdtemp(dir=small.top)).name
             clone = small.clone(f"{work}/gate")

@@ -56,8 +56,11 @@ def find(repo: Repository, name: str, source: str) -> Side:
 
     Where it stands for several commits (a tag has the branch's name) it can't be told which is meant.
     """
-    missing = f"{name!r} is no commit of this clone; fetch it first"
     stem, suffix = _split(name)
+    if repo.is_bare and stem in ("HEAD", "@"):
+        return Side(None, source, f"there is no checkout, so {name!r} names nothing; name a branch or a commit's full id")
+    where = f"at {repo.remote.name}" if repo.is_bare and repo.remote else "of this clone; fetch it first"
+    missing = f"{name!r} is no commit {where}"
     # Git's own order puts tags before branches, without a word.
     shapes = ("refs/heads/{}", "refs/remotes/origin/{}", "refs/remotes/{}", "refs/{}", "refs/tags/{}")
     refs = [] if not stem or stem in ("HEAD", "@") or _FULL_ID.fullmatch(stem) else [shape.format(stem) for shape in shapes]
