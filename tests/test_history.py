@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import doctest
 import json
 import math
 import os
@@ -163,7 +164,14 @@ def test_no_folder_is_a_fault_in_words(tmp_path):
 RUNS = [
     RUN,
     RUN._replace(when=MONDAY + 1, ran={"gemv": 120.0}, reused=(), skipped=("add", "scan", "norm", "rans"), shadow={}),
-    RUN._replace(when=MONDAY + WEEK, ran={}, reused=(), skipped=("gemv", "never"), shadow={"norm": Shadowed(10, FALSE_SKIP)}),
+    RUN._replace(
+        when=MONDAY + WEEK,
+        head="cd" * 20,
+        ran={},
+        reused=(),
+        skipped=("gemv", "never"),
+        shadow={"norm": Shadowed(10, FALSE_SKIP)},
+    ),
     RUN._replace(when=MONDAY + WEEK + 1, ran={}, reused=(), skipped=(), shadow={"norm": Shadowed(5, UNMEASURED)}),
 ]
 
@@ -178,22 +186,41 @@ def test_the_table():
         "add      0       0        2   100%         0            0  0.00 s  20 min",
         "gemv     2       0        1    33%         0            0   3 min  90.0 s",
         "never    0       0        1   100%         0            0  0.00 s  0.00 s",
-        "norm     0       0        4   100%         2            1  45.0 s  15.0 s",
+        "norm     0       0        4   100%         2            1  45.0 s  20.0 s",
         "rans     0       1        1    50%         0            0  0.00 s  0.00 s",
         "scan     0       0        2   100%         0            0  0.00 s  60.0 s",
         "",
         "week      ran  reused  skipped  skips  shadowed  false skips       spent        saved",
-        "2026-W40    2       1        7    70%         1            0  3 min 30 s  21 min 15 s",
+        "2026-W40    2       1        7    70%         1            0  3 min 30 s  21 min 20 s",
         "2026-W41    0       0        4   100%         1            1      15.0 s       90.0 s",
         "",
-        "false skips: 1 of 2 shadowed skips; the rate is at most 97.47% with 95% confidence",
+        "false skips: 1 of 2 tested, a commit and a lane counted once; the rate is at most 97.47% with 95% confidence",
     ]  # fmt: skip
+
+
+def test_the_examples_are_true():
+    failed, tried = doctest.testmod(rates)
+    assert (failed, tried > 1) == (0, True)
 
 
 def test_nothing_to_add_up():
     assert rates.in_words(rates.add_up([], {})) == ["no run is on record yet; each `doit` adds one"]
     plain = rates.in_words(rates.add_up([RUN._replace(shadow={})], {}))
     assert plain[-1] == "no skip was tested yet: `doit --shadow 10%` runs one in ten of them all the same"
+
+
+def test_runs_of_one_commit_are_one_test_of_its_skips():
+    """They choose the same lanes: a rerun shows nothing new, unless it contradicts."""
+    agreed, false = (RUN._replace(shadow={"norm": Shadowed(1, verdict)}) for verdict in (AGREED, FALSE_SKIP))
+    another = agreed._replace(head="ef" * 20)
+    for runs, expected in (
+        ([agreed] * 5, (1, 0)),
+        ([agreed, false, agreed], (1, 1)),
+        ([agreed, another], (2, 0)),
+        ([agreed, another._replace(shadow={"norm": Shadowed(1, UNMEASURED)})], (1, 0)),
+    ):
+        found = rates.add_up(runs, {})
+        assert (found.tested, found.wrong) == expected
 
 
 def test_the_same_for_a_program():

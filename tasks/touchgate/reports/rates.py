@@ -37,7 +37,11 @@ class Rates:
 
 @dataclass(frozen=True)
 class Statistics:
-    """All of it. since, until: seconds since 1970, None without runs. lost: lines that could not be read."""
+    """All of it. since, until: seconds since 1970, None without runs. lost: lines that could not be read.
+
+    tested: skips of different commits or lanes that were tested, whatever number of times; wrong: those among them that
+    were false in any of these runs.
+    """
 
     lanes: tuple[Rates, ...]
     weeks: tuple[Rates, ...]
@@ -45,11 +49,13 @@ class Statistics:
     since: int | None
     until: int | None
     lost: int
+    tested: int = 0
+    wrong: int = 0
 
     @property
     def bound(self) -> float | None:
         """The rate of false skips that is not exceeded with 95 % confidence; None where nothing was shadowed."""
-        return upper_bound(self.total.false_skips, self.total.shadowed)
+        return upper_bound(self.wrong, self.tested)
 
 
 def add_up(runs: Sequence[Run], minutes: Mapping[str, float], lost: int = 0) -> Statistics:
@@ -68,6 +74,7 @@ def add_up(runs: Sequence[Run], minutes: Mapping[str, float], lost: int = 0) -> 
             for place in (lane, week, total):
                 for key, value in counted.items():
                     _add(place, key, value)
+    verdicts = _verdicts(runs)
     return Statistics(
         lanes=tuple(_rates(name, counts) for name, counts in sorted(lanes.items())),
         weeks=tuple(_rates(name, counts) for name, counts in sorted(weeks.items())),
@@ -75,7 +82,19 @@ def add_up(runs: Sequence[Run], minutes: Mapping[str, float], lost: int = 0) -> 
         since=runs[0].when if runs else None,
         until=runs[-1].when if runs else None,
         lost=lost,
+        tested=len(verdicts),
+        wrong=sum(verdicts.values()),
     )
+
+
+def _verdicts(runs: Iterable[Run]) -> dict[tuple[str | None, str], bool]:
+    """(head, lane) -> whether its skip was ever false. Runs of one commit choose the same lanes: they are one test."""
+    found: dict[tuple[str | None, str], bool] = {}
+    for run in runs:
+        for name, one in run.shadow.items():
+            if one.verdict in (AGREED, FALSE_SKIP):
+                found[run.head, name] = found.get((run.head, name), False) or one.verdict == FALSE_SKIP
+    return found
 
 
 def _counted(run: Run, worth: Mapping[str, float]) -> dict[str, dict[str, float]]:
@@ -124,7 +143,8 @@ def saving(runs: Iterable[Run], minutes: Mapping[str, float]) -> dict[str, float
         for name, seconds in run.ran.items():
             sums.setdefault(name, []).append(seconds)
         for name, one in run.shadow.items():
-            sums.setdefault(name, []).append(one.seconds)
+            if one.verdict in (AGREED, FALSE_SKIP):
+                sums.setdefault(name, []).append(one.seconds)
     return {name: value * 60 for name, value in minutes.items()} | {name: sum(one) / len(one) for name, one in sums.items()}
 
 
@@ -193,10 +213,10 @@ def in_words(found: Statistics) -> list[str]:
 
 
 def _shadow_words(found: Statistics) -> str:
-    total, bound = found.total, found.bound
+    bound = found.bound
     if bound is None:
         return "no skip was tested yet: `doit --shadow 10%` runs one in ten of them all the same"
-    what = f"false skips: {total.false_skips} of {plural(total.shadowed, 'shadowed skip')}"
+    what = f"false skips: {found.wrong} of {found.tested} tested, a commit and a lane counted once"
     return f"{what}; the rate is at most {bound:.2%} with {CONFIDENCE:.0%} confidence"
 
 
@@ -227,6 +247,8 @@ def as_data(found: Statistics) -> dict[str, Any]:
         "total": _rates_data(found.total),
         "lanes": [{"name": one.name, **_rates_data(one)} for one in found.lanes],
         "weeks": [{"week": one.name, **_rates_data(one)} for one in found.weeks],
+        "tested": found.tested,
+        "wrong": found.wrong,
         "false_skip_rate_bound": found.bound,
         "confidence": CONFIDENCE,
     }
