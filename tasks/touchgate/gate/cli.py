@@ -391,8 +391,27 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
+class _Options(NamedTuple):
+    """What the parser finds."""
+
+    words: Sequence[str]
+    lane: Sequence[str] = ()
+    suite: str | None = None
+    json: bool = False
+    fetch: bool = False
+    no_fetch: bool = False
+    remote: str | None = None
+
+
+def _options(argv: Sequence[str]) -> _Options:
+    if not any(word.startswith("-") for word in argv):
+        # The parser takes longer to import than git to answer, and there is nothing for it to do.
+        return _Options(argv)
+    return _Options(**vars(_parser().parse_intermixed_args(_with_remote(argv))))
+
+
 def _asked(argv: Sequence[str], environ: Mapping[str, str]) -> Asked:
-    options = _parser().parse_intermixed_args(_with_remote(argv))
+    options = _options(argv)
     words = list(options.words)
     named = None
     if len(words) in (1, 3) or (words and _is_workflow(words[0])):
@@ -410,7 +429,7 @@ def _asked(argv: Sequence[str], environ: Mapping[str, str]) -> Asked:
     return Asked(named, base, head, tuple(options.lane), suite, options.json, _fetch(options, environ), options.remote)
 
 
-def _fetch(options: argparse.Namespace, environ: Mapping[str, str]) -> Fetch:
+def _fetch(options: _Options, environ: Mapping[str, str]) -> Fetch:
     asked = True if options.fetch else False if options.no_fetch else None
     found = wish(asked, environ)
     return Fetch.NEEDED if asked is None and options.remote is not None else found
