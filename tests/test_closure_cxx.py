@@ -1,0 +1,266 @@
+"""What C, C++ and CUDA files include: every file that a compiler reads, and every include that another parser sees."""
+
+from __future__ import annotations
+
+import random
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from touchgate.gate.closure.cache import Cache
+from touchgate.gate.closure.cxx import read, scan
+from touchgate.gate.closure.graph import Graph
+from touchgate.gate.closure.references import Settings
+
+from .closure_trees import Memory
+
+
+def named(text: str) -> list[str]:
+    shown = {"quotes": '"{}"', "angles": "<{}>", "bytes": "bytes {}"}
+    return [shown[one.how].format(one.text) for one in scan(text).references]
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ('#include "a.cuh"\n#include <b/c.h>\n', ['"a.cuh"', "<b/c.h>"]),
+        ("#inc\\\nlude /* */ <a>// x\n%:include <b>\n#import <c>\n#include_next <d>\n", ["<a>", "<b>", "<c>", "<d>"]),
+        ('auto s = R"(\n#include <a>\n)";\n/* #include <b> */ // #include <c>\n#include <d>\n', ["<d>"]),
+        ('#if __has_include(<a>) && __has_include("b")\n', ["<a>", '"b"']),
+        ('#embed "a.bin"\n#embed <b.bin>\n#if __has_embed("c.bin")\n', ["bytes a.bin", "bytes <b.bin>", "bytes c.bin"]),
+        ('import "a.h";\nexport import <b.h>;\nint import = 3;\nimport c.d;\n', ['"a.h"', "<b.h>"]),
+        ("#if 0\n#include <a>\n#else\n#include <b>\n#endif\n", ["<a>", "<b>"]),
+        ("x = a <b> c; // <d>\n", []),
+        ("#include <a\\\n>\n", ["<a>"]),
+    ],
+)
+def test_names(text, names):
+    assert named(text) == names
+
+
+@pytest.mark.parametrize(
+    ("text", "unresolved"),
+    [
+        ("\n#include MACRO(x)\n", [(2, "#include MACRO(x)", "a macro says what")]),
+        ("import a.b;\n", [(1, "import a.b", "a module's file has any name")]),
+        ('asm(".incbin \\"x\\"");', [(1, ".incbin", "the assembler reads a file")]),
+        ("a\rb", [(1, "a carriage return", "compilers do not agree whether it ends a line")]),
+    ],
+)
+def test_what_can_not_be_told_is_said(text, unresolved):
+    assert list(scan(text).unresolved) == unresolved
+
+
+def test_lines():
+    text = '/*\n*/ #include "a"\n#in\\\nclude <b>\r\n#if __has_include("c")\n'
+    assert [(one.text, one.line) for one in read(text.encode()).references] == [("a", 2), ("b", 4), ("c", 5)]
+
+
+@given(st.binary())
+def test_any_bytes_are_read_to_their_end(content):
+    assert "z" in [one.text for one in read(b'#include "z"\n' + content).references]
+
+
+def reached(files, *sources, settings=None) -> list[str]:
+    return sorted(Graph(Memory(files), Cache(None)).closure(sources, settings or Settings()).files)
+
+
+@pytest.mark.parametrize(
+    ("include", "others", "found"),
+    [
+        ('"a.h"', ["p/q/a.h", "p/a.h", "a.h", "include/a.h", "lib/a.h"], ["a.h", "include/a.h", "lib/a.h", "p/q/a.h"]),
+        ("<a.h>", ["p/q/a.h", "a.h", "include/a.h", "lib/a.h"], ["a.h", "include/a.h", "lib/a.h"]),
+        ('"../a.h"', ["p/a.h", "a.h"], ["a.h", "p/a.h"]),
+        ('"./..//q/a.h"', ["p/q/a.h"], ["p/q/a.h"]),
+        ('"../../../a.h"', ["a.h"], []),
+        ('"/a.h"', ["a.h"], []),
+        ("<vector>", ["lib/vectors"], []),
+        ('"d"', ["p/q/d/x.h"], []),
+        ('"a.h/"', ["p/q/a.h"], ["p/q/a.h"]),
+    ],
+)
+def test_resolution(include, others, found):
+    files = {"p/q/x.cu": f"#include {include}\n", **dict.fromkeys(others, "")}
+    settings = Settings(include=("lib",))
+    # A folder of the declared ones is looked up like the file's own: so "../a.h" is found from lib, too.
+    assert reached(files, "p/q/x.cu", settings=settings) == sorted([*found, "p/q/x.cu"])
+
+
+def test_a_file_is_read_as_what_includes_it():
+    files = {"a.cu": '#include "table.xyz"\n#embed "data.h"\n', "table.xyz": '#include "b.h"\n', "data.h": '#include "c.h"\n'}
+    files |= {"b.h": "", "c.h": ""}
+    assert reached(files, "a.cu") == ["a.cu", "b.h", "data.h", "table.xyz"]
+
+
+def test_a_submodule_stands_for_what_may_be_in_it():
+    files = {"a.cu": "#include <cub/cub.cuh>\n", "third/cub": ("gitlink",)}
+    assert reached(files, "a.cu") == ["a.cu"]
+    assert reached(files, "a.cu", settings=Settings(include=("third/cub",))) == ["a.cu", "third/cub"]
+
+
+def test_links_in_circles_and_out_of_the_tree_end():
+    files = {
+        "a.c": '#include "l/x.h"\n#include "m"\n#include "n"\n',
+        "l": ("link", "l"),
+        "m": ("link", "../m"),
+        "n": ("link", "/n"),
+    }
+    assert reached(files, "a.c") == ["a.c"]
+
+
+# ---- against g++
+
+NAMES = ("a.h", "b.cuh", "c.inc", "d d.h", "e.hpp", "x-y.h")
+FOLDERS = ("", "k/", "k/deep/", "inc/", "inc/lib/", "other/")
+NOISE = (
+    'const char *s{n} = "#include \\"no.h\\" /* ";',
+    'const char *r{n} = R"x(\n#include "no.h"\n)" )x";',
+    "/* ' \" \n#include <no.h>\n*/",
+    "// \" ' /* \\\n#include <no.h>",
+    "int i{n} = 1'000'000; char c{n} = '\"'; char d{n} = '\\'';",
+    "#define STRING{n}(x) #x \"//\" '/*'",
+    "#define LONG{n}(x) do {{ \\\n x; \\\n }} while (0)",
+    "#if 0\nit's not \" code /* \n*/\n#endif",
+    "#pragma once",
+    "??/",
+    "#line 7",
+)
+
+
+def a_directive(choose: random.Random, name: str) -> str:
+    sharp = choose.choice(("#", "# ", "#\t", " #", "%:", "/* x */ #", "/*\n*/#", "# /* \n */ "))
+    word = choose.choice(("include", "include", "include", "inc\\\nlude", "in\\\r\nclude"))
+    gap = choose.choice((" ", "", "\t", "/**/", " \\\n ", '  /* " */ '))
+    end = choose.choice(("", " ", " // why", " /* why */", " /* why\n */"))
+    return f"{sharp}{word}{gap}{name}{end}"
+
+
+def a_tree(seed: int) -> dict[str, str]:
+    choose = random.Random(seed)
+    paths = sorted({choose.choice(FOLDERS) + choose.choice(NAMES) for _ in range(choose.randint(2, 16))})
+    files = {}
+    for path in ["k/main.cu", *paths]:
+        lines = ["#pragma once"]
+        for n in range(choose.randint(0, 6)):
+            kind = choose.random()
+            target = choose.choice(paths)
+            if kind < 0.35:
+                lines.append(
+                    choose.choice(NOISE).replace("{n}", f"{n}_{abs(hash(path)) % 99}").replace("{{", "{").replace("}}", "}")
+                )
+            elif kind < 0.6 and target.startswith("inc/"):
+                name = target.removeprefix("inc/")
+                lines.append(a_directive(choose, choose.choice((f"<{name}>", f'"{name}"'))))
+            else:
+                up = "../" * path.count("/")
+                spelled = choose.choice(("", "./")) + up + choose.choice(("", "k/../" if "k/" in str(paths) else "")) + target
+                lines.append(a_directive(choose, f'"{spelled}"'))
+            if choose.random() < 0.1:
+                lines[-1] = f"#if __has_include(<{choose.choice(NAMES)}>)\n#endif\n{lines[-1]}"
+        files[path] = "\n".join(lines) + choose.choice(("\n", "\n\n", ""))
+    return files
+
+
+def read_by_compiler(files: dict[str, str], folder: Path) -> set[str] | None:
+    for path, text in files.items():
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / path).write_bytes(text.encode())
+    command = ["g++", "-x", "c++", "-std=c++17", "-w", "-MM", "-MT", "x", "-I", "inc", "k/main.cu"]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    if done.returncode:
+        return None
+    names = re.split(r"(?<!\\)\s+", done.stdout.removeprefix("x:").replace("\\\n", " ").strip())
+    return {(folder / name.replace("\\ ", " ")).resolve().relative_to(folder.resolve()).as_posix() for name in names}
+
+
+def compare(seeds: range, folder: Path) -> int:
+    files_read = 0
+    for seed in seeds:
+        files = a_tree(seed)
+        mine = reached(files, "k/main.cu", settings=Settings(include=("inc",)))
+        theirs = read_by_compiler(files, folder / str(seed))
+        assert theirs is None or theirs <= set(mine), (seed, theirs - set(mine))
+        files_read += len(theirs or ())
+    return files_read
+
+
+needs_compiler = pytest.mark.skipif(not shutil.which("g++"), reason="g++ is not installed: apt install g++")
+
+
+@needs_compiler
+def test_made_trees_against_the_compiler(tmp_path):
+    assert compare(range(120), tmp_path) > 200
+
+
+@pytest.mark.slow
+@needs_compiler
+def test_many_made_trees_against_the_compiler(tmp_path):
+    assert compare(range(120, 2000), tmp_path) > 3000
+
+
+# ---- against tree-sitter
+
+
+def includes_seen(parse, content: bytes) -> set[str]:
+    waiting = [parse(content).root_node]
+    found = set()
+    while waiting:
+        node = waiting.pop()
+        waiting += node.children
+        if node.type == "preproc_include" and not node.has_error:
+            path = node.child_by_field_name("path")
+            if path is not None and path.type in ("string_literal", "system_lib_string"):
+                found.add(path.text.decode("utf-8", "surrogateescape")[1:-1])
+    return found
+
+
+def parser_of(grammar: str):
+    tree_sitter = pytest.importorskip("tree_sitter", reason="tree-sitter is not installed: pip install '.[dev]'")
+    found = pytest.importorskip(grammar, reason=f"{grammar} is not installed: pip install '.[dev]'")
+    return tree_sitter.Parser(tree_sitter.Language(found.language())).parse
+
+
+def headers() -> list[Path]:
+    """What is installed: public code, though not of our choice."""
+    return sorted(path for path in Path("/usr/include").rglob("*") if path.suffix in (".h", ".hpp", "") and path.is_file())
+
+
+def not_seen(parse, files: list[Path]) -> list[object]:
+    missed = []
+    for file in files:
+        content = file.read_bytes()
+        mine = {one.text for one in read(content).references}
+        missed += [(str(file), name) for name in includes_seen(parse, content) - mine]
+    return missed
+
+
+@pytest.mark.filterwarnings("ignore:int argument support is deprecated")
+@pytest.mark.parametrize("grammar", ["tree_sitter_cpp", "tree_sitter_cuda"])
+def test_made_files_against_tree_sitter(grammar):
+    parse = parser_of(grammar)
+    seen = 0
+    for seed in range(300):
+        for path, text in a_tree(seed).items():
+            plain = re.sub(r"\\\r?\n", "", text)
+            if any(noise in plain for noise in ('R"x(', "'000", "#if 0", "??/")):
+                continue  # where the grammar itself loses its way
+            found = includes_seen(parse, plain.encode())
+            seen += len(found)
+            assert found <= {one.text for one in scan(text).references} | {"no.h"}, (seed, path)
+    assert seen > 500
+
+
+@pytest.mark.filterwarnings("ignore:int argument support is deprecated")
+def test_a_part_of_the_installed_headers_against_tree_sitter():
+    assert not_seen(parser_of("tree_sitter_cpp"), headers()[::23]) == []
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:int argument support is deprecated")
+def test_all_installed_headers_against_tree_sitter():
+    assert not_seen(parser_of("tree_sitter_cpp"), headers()) == []
