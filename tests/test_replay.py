@@ -5,20 +5,24 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 
-from tests.conftest import Project, clean_environment
+from tests.conftest import Project, clean_environment, ended
 from touchgate.gate.git import Repository
 from touchgate.replay.history import read
+
+CODE = "import sys; from touchgate.console import main; sys.exit(main())"
 
 
 def replay(project: Project, *words: str, cwd: Path | None = None, **environ: str) -> subprocess.CompletedProcess[str]:
     done = subprocess.run(
-        [sys.executable, "-c", "import sys; from touchgate.console import main; sys.exit(main())", "replay", *words],
+        [sys.executable, "-c", CODE, "replay", *words],
         cwd=cwd or project.root,
         env={**project.environ, "COLUMNS": "150", **environ},
         capture_output=True,
@@ -152,8 +156,7 @@ def test_a_gate_that_names_lanes_is_compared_lane_by_lane(history: Project) -> N
 
 
 def test_our_own_gate_as_the_other_agrees(history: Project) -> None:
-    code = "import sys; from touchgate.console import main; sys.exit(main())"
-    command = f"'{sys.executable}' -c '{code}' gate --json $1 $2 2>/dev/null"
+    command = f"'{sys.executable}' -c '{CODE}' gate --json $1 $2 2>/dev/null"
     data = played(history, "--against", command)
     assert [change["disagreements"] for change in data["changes"]] == [[], [], []]
     assert [change["theirs"]["run"] for change in data["changes"]] == [False, True, True]
@@ -179,6 +182,26 @@ def test_nothing_is_written_and_the_working_tree_does_not_count(history: Project
     after = played(history, "--against", "echo true; :")
     assert state() == was
     assert [change["lanes"] for change in after["changes"]] == [change["lanes"] for change in before["changes"]]
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+def test_the_other_gate_does_not_outlive_the_replay(history: Project, tmp_path: Path, number: int) -> None:
+    started = tmp_path / "started"
+    process = subprocess.Popen(
+        [sys.executable, "-c", CODE, "replay", "--against", f"echo $$ > {started}; exec sleep 600"],
+        cwd=history.root,
+        env=history.environ,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    deadline = time.monotonic() + 60
+    while not (started.exists() and started.read_text().strip()) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    process.send_signal(number)
+    out, err = process.communicate(timeout=60)
+    assert (process.returncode, out, err) == (130, "", "")
+    assert ended(int(started.read_text()))
 
 
 # ---- which changes

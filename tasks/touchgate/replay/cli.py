@@ -7,7 +7,10 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import sys
+import threading
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
@@ -24,7 +27,7 @@ from touchgate.reports.style import encodable
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
 PLAYED, NO_ANSWER, USAGE = 0, 2, 3
 LAST = 50
@@ -95,14 +98,33 @@ def _against(wish: Wish, played: Sequence[Played], root: Path, environ: Mapping[
     if wish.gate is None:
         return [Pair(one) for one in played]
     pairs = []
-    for at, one in enumerate(played):
-        if sys.stderr.isatty():
-            print(f"\r\x1b[Kasking their gate, {at + 1} of {len(played)}", end="", file=sys.stderr, flush=True)
-        known = [decision.lane for decision in one.decisions]
-        pairs.append(Pair(one, wish.gate.ask(root, one.merge.base, one.merge.head, known, environ)))
+    with _ended_by_signals():
+        for at, one in enumerate(played):
+            if sys.stderr.isatty():
+                print(f"\r\x1b[Kasking their gate, {at + 1} of {len(played)}", end="", file=sys.stderr, flush=True)
+            known = [decision.lane for decision in one.decisions]
+            pairs.append(Pair(one, wish.gate.ask(root, one.merge.base, one.merge.head, known, environ)))
     if sys.stderr.isatty():
         print("\r\x1b[K", end="", file=sys.stderr, flush=True)
     return pairs
+
+
+@contextmanager
+def _ended_by_signals() -> Iterator[None]:
+    """SIGTERM and SIGHUP end us as SIGINT does, so that the other gate does not outlive us."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def stop(number: int, frame: object) -> None:  # noqa: ARG001  the handler's signature
+        raise KeyboardInterrupt
+
+    before = {number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGHUP)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def _here() -> Path:
