@@ -322,6 +322,7 @@ def test_doit_lanes_check(project):
                 "hint": None,
             },
         ],
+        "notes": [],
     }
     done = project.doit("lanes", "check", "w.yml")
     assert done.returncode == 1
