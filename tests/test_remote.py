@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests import serving
-from touchgate.gate import change, cli, remote
+from touchgate.gate import change, cli, forge, remote
 from touchgate.gate.git import GitFault, Repository
 from touchgate.gate.history import Fetch
 
@@ -323,6 +323,17 @@ class TestServers:
             reason = judge(clone, push(server, tmp_path)).change.open_reason
         assert reason.endswith("git fetch was stopped: the remote said nothing for 0.3 s")
 
+    def test_one_that_falls_silent_in_the_middle(self, server, clone, tmp_path, monkeypatch):
+        def wait(data):
+            time.sleep(2)
+            return data
+
+        monkeypatch.setattr(remote, "STALL", 0.5)
+        with serving.http(serving.smart(server.root.parent, server.environ, cut=wait)) as at:
+            clone.git("remote", "set-url", "origin", f"{at}/up.git")
+            reason = judge(clone, push(server, tmp_path)).change.open_reason
+        assert reason.endswith("git fetch was stopped: the remote said nothing for 0.5 s")
+
     def test_the_limit_of_all_fetching(self, server, clone, tmp_path):
         with serving.silent() as at:
             clone.git("remote", "set-url", "origin", f"{at}/up.git")
@@ -399,6 +410,26 @@ class TestWithoutACheckout:
             assert json.loads(answer)["lanes"][0]["decision"] == "skip"
             assert f"head        {environ['GITHUB_SHA']}  (the commit that GitHub's push event is for)" in said
 
+    def test_a_pull_request_s_merge_by_the_event_alone(self, server, url, gate, tmp_path, project):
+        project.git("checkout", "-q", "--detach", "main")
+        project.git("merge", "-q", "--no-edit", "work")
+        project.git("push", "-q", str(server.root), "HEAD:refs/pull/7/merge")
+        head, base = project.git("rev-parse", "work"), project.git("rev-parse", "main")
+        payload = {"repository": {"default_branch": "main"}, "pull_request": {"base": {"ref": "main"}, "head": {"sha": head}}}
+        path = tmp_path / "pull.json"
+        path.write_text(json.dumps(payload))
+        answer, said = gate(
+            "--remote",
+            url,
+            GITHUB_EVENT_NAME="pull_request",
+            GITHUB_EVENT_PATH=str(path),
+            GITHUB_SHA=project.git("rev-parse", "HEAD"),
+            GITHUB_REF="refs/pull/7/merge",
+        )
+        assert answer == "true\n"
+        assert f"merge base  {base}  (base is a parent of head)" in said
+        assert "1 path touched" in said
+
     def test_ids(self, server, url, gate):
         base, head = server.git("rev-parse", "main"), server.git("rev-parse", "work")
         assert gate("--remote", url, base, head)[0] == "true\n"
@@ -443,7 +474,9 @@ class TestWithoutACheckout:
         assert (answer, "there is no checkout, so 'HEAD' names nothing" in said) == ("true\n", True)
 
     def test_a_folder_is_named_as_from_here(self, server, gate):
-        assert gate("--remote", os.path.relpath(server.root, server.root.parent.parent / "empty"), "main", "work")[0] == "true\n"
+        assert (
+            gate("--remote", os.path.relpath(server.root, server.root.parent.parent / "empty"), "main", "work")[0] == "true\n"
+        )
 
     @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
     def test_a_signal_leaves_nothing_behind(self, server, tmp_path, number):
@@ -522,6 +555,47 @@ class TestSecrets:
                 assert "p%40ss" not in (repo.root / "config").read_text()
         assert touched(judged) == ["src/mine.txt"]
         assert "p%40ss" not in f"{judged} {commands}"
+
+    def test_gitlab_s_url_holds_its_token(self, server, tmp_path):
+        handler = serving.smart(server.root.parent, server.environ, user=("gitlab-ci-token", "tok"))
+        with serving.http(handler) as at:
+            environ = {
+                **server.environ,
+                "GITLAB_CI": "true",
+                "CI_PIPELINE_SOURCE": "merge_request_event",
+                "CI_COMMIT_SHA": server.git("rev-parse", "work"),
+                "CI_MERGE_REQUEST_TARGET_BRANCH_NAME": "main",
+                "CI_REPOSITORY_URL": f"{at}/up.git".replace("//", "//gitlab-ci-token:tok@"),
+            }
+            with remote.alone(forge.clone_url(environ), environ) as repo:
+                judged = change.resolve(repo, environ=environ, fetch=Fetch.NEEDED)
+        assert touched(judged) == ["src/mine.txt"]
+        assert "tok@" not in str(judged)
+
+    def test_a_merge_ref_whose_parent_is_not_given_by_its_id_takes_the_target(self, server, url, tmp_path, project):
+        server.git("config", "uploadpack.allowAnySHA1InWant", "false")
+        project.git("checkout", "-q", "--detach", "main")
+        project.git("merge", "-q", "--no-edit", "work")
+        project.git("push", "-q", str(server.root), "HEAD:refs/pull/7/merge")
+        server.git("update-ref", "refs/heads/main", commit_on(server, "main", "later"))
+        made = type(project)(tmp_path / "made", project.environ)
+        made.root.mkdir()
+        made.git("init", "-q")
+        made.git("config", "protocol.version", "0")
+        made.git("remote", "add", "origin", url)
+        made.git("fetch", "-q", "--depth=1", "origin", "refs/pull/7/merge")
+        made.git("checkout", "-q", "--detach", "FETCH_HEAD")
+        head = project.git("rev-parse", "work")
+        payload = {"repository": {"default_branch": "main"}, "pull_request": {"base": {"ref": "main"}, "head": {"sha": head}}}
+        path = tmp_path / "event.json"
+        path.write_text(json.dumps(payload))
+        environ = {
+            "GITHUB_EVENT_NAME": "pull_request",
+            "GITHUB_EVENT_PATH": str(path),
+            "GITHUB_SHA": made.git("rev-parse", "HEAD"),
+            "GITHUB_REF": "refs/pull/7/merge",
+        }
+        assert touched(judge(made, environ)) == ["src/mine.txt"]
 
     def test_a_header_that_git_has_already_stays_the_only_one(self, server, clone, tmp_path):
         seen = []

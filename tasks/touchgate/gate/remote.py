@@ -112,7 +112,7 @@ class Remote:
                 raise
             self._fetch([*words[: len(lack.branches)], f"+{self._head_ref}:{_KEEP}head"], depth)
         self.fresh.update(lack.branches)
-        self._fetched += [*lack.branches, *(commit[:12] for commit in lack.commits)]
+        self._fetched += [*lack.branches, *(commit[:12] for commit in lack.commits if self._repo.commit(commit))]
 
     def _deepen(self, tips: Sequence[str]) -> bool:
         before = self._repo.shallow_commits()
