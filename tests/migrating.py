@@ -93,32 +93,38 @@ def acting(
     fails: str | None,
     gates: Sequence[str],
 ) -> Callable[[Step], Mapping[str, str] | None]:
-    """What the steps do for a change. scripts: a piece of a script -> what it writes; fails: the text of steps that fail, but for gates."""
+    """What the steps do for a change.
 
-    def own_list() -> str:
-        return str(decide(read_paths(source.encode(), "x.yml"), event, paths).run).lower()
+    scripts: a piece of a script -> what it writes; fails: the text of steps that fail, but for those of gates.
+    """
+
+    def own_list() -> dict[str, str]:
+        return {"run": str(decide(read_paths(source.encode(), "x.yml"), event, paths).run).lower()}
+
+    def touchgate(step: Step) -> dict[str, str]:
+        if step.given.get("workflow"):
+            return own_list()
+        asked = step.given["lane"].split()
+        return {"run": str(any(PatternList(lanes[lane]).touches(paths) for lane in asked)).lower()}
+
+    actions: dict[str, Callable[[Step], dict[str, str] | None]] = {
+        USES: touchgate,
+        "dorny/": lambda step: dorny(step, paths),
+        "tj-actions/": lambda step: changed_files(step, paths),
+        ALL_GREEN: all_green,
+    }
+    known = {"touchgate gate": lambda _: own_list(), **scripts}
 
     def act(step: Step) -> Mapping[str, str] | None:
         uses, run = step.declared.get("uses", ""), step.declared.get("run", "")
-        if uses == USES:
-            if step.given.get("workflow"):
-                return {"run": own_list()}
-            asked = step.given["lane"].split()
-            return {"run": str(any(PatternList(lanes[lane]).touches(paths) for lane in asked)).lower()}
-        if uses.startswith("dorny/"):
-            return dorny(step, paths)
-        if uses.startswith("tj-actions/"):
-            return changed_files(step, paths)
-        if uses.startswith(ALL_GREEN):
-            return all_green(step)
-        if "touchgate gate" in run:
-            return {"run": own_list()}
-        for piece, outputs in scripts.items():
+        for name, action in actions.items():
+            if uses.startswith(name):
+                return action(step)
+        for piece, outputs in known.items():
             if piece in run:
                 return outputs(paths)
-        if fails and step.job not in gates and fails in (run, uses, step.declared.get("name")):
-            return None
-        return {}
+        broken = fails and step.job not in gates and fails in (run, uses, step.declared.get("name"))
+        return None if broken else {}
 
     return act
 

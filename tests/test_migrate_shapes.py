@@ -158,7 +158,7 @@ class Change:
 
 def changes(name: str) -> list[Change]:
     """Twenty changes: every path alone first, then several at once, in some of which a step fails."""
-    chance = random.Random(name)  # noqa: S311
+    chance = random.Random(name)
     shape = SHAPES[name]
     jobs = yaml.safe_load(source_of(name))["jobs"]
     steps = [step for job, declared in jobs.items() if job not in shape.gates for step in declared.get("steps", [])]

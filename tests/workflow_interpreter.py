@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import yaml
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
 TOKEN = re.compile(r"\s*('(?:[^']|'')*'|[0-9]+(?:\.[0-9]+)?|[A-Za-z_][\w-]*|&&|\|\||[=!<>]=|[<>!()\[\].,*])")
 
@@ -139,26 +139,9 @@ class Expression:
         if name in ("always", "success", "failure", "cancelled"):
             self.asked_status = True
             return {"always": True, "cancelled": False, **self.status}[name]
-        if name == "contains":
-            if isinstance(given[0], list):
-                return any(equal(item, given[1]) for item in given[0])
-            return text(given[1]).lower() in text(given[0]).lower()
-        if name == "startswith":
-            return text(given[0]).lower().startswith(text(given[1]).lower())
-        if name == "endswith":
-            return text(given[0]).lower().endswith(text(given[1]).lower())
-        if name == "format":
-            return re.sub(r"\{(\d+)\}", lambda found: text(given[int(found[1]) + 1]), given[0])
-        if name == "join":
-            return (text(given[1]) if given[1:] else ",").join(map(text, given[0]))
-        if name == "tojson":
-            return json.dumps(given[0], default=list)
-        if name == "fromjson":
-            try:
-                return json.loads(text(given[0]))
-            except ValueError as fault:
-                raise Wrong(f"fromJSON({given[0]!r})") from fault
-        raise Wrong(f"no function {name}")
+        if name not in FUNCTIONS:
+            raise Wrong(f"no function {name}")
+        return FUNCTIONS[name](*given)
 
 
 class Spread(list):
@@ -208,6 +191,30 @@ def equal(one: Any, other: Any) -> bool:
     if type(one) is type(other) or isinstance(one, (list, dict)):
         return bool(one == other)
     return number(one) == number(other)
+
+
+def contains(found: Any, wanted: Any) -> bool:
+    if isinstance(found, list):
+        return any(equal(item, wanted) for item in found)
+    return text(wanted).lower() in text(found).lower()
+
+
+def from_json(found: Any) -> Any:
+    try:
+        return json.loads(text(found))
+    except ValueError as fault:
+        raise Wrong(f"fromJSON({found!r})") from fault
+
+
+FUNCTIONS = {
+    "contains": contains,
+    "startswith": lambda found, start: text(found).lower().startswith(text(start).lower()),
+    "endswith": lambda found, end: text(found).lower().endswith(text(end).lower()),
+    "format": lambda shape, *given: re.sub(r"\{(\d+)\}", lambda found: text(given[int(found[1])]), shape),
+    "join": lambda items, sign=",": text(sign).join(map(text, items)),
+    "tojson": lambda found: json.dumps(found, default=list),
+    "fromjson": from_json,
+}
 
 
 # ---- jobs
@@ -319,15 +326,19 @@ def _job(name: str, jobs: Any, run: Run, outputs: Any, github: Any, act: Any, tr
         return
     try:
         legs = _legs(everywhere(job.get("strategy") or {}, contexts))
-        # What a job is evaluated for before its first step.
-        for key in ("runs-on", "container", "environment", "concurrency", "name"):
-            if key in job and "matrix." not in str(job[key]) and everywhere(job[key], contexts) in (None, ""):
-                raise Wrong(f"{name} has no {key}")
+        _settle(name, job, contexts)
         results = [_leg(name, job, leg, contexts, run, outputs, act) for leg in legs]
         run.results[name] = "failure" if "failure" in results else "success"
     except Wrong as fault:
         run.faults.append(f"{name}: {fault}")
         run.results[name] = "failure"
+
+
+def _settle(name: str, job: Any, contexts: Any) -> None:
+    """Evaluate what a job needs before its first step."""
+    for key in ("runs-on", "container", "environment", "concurrency", "name"):
+        if key in job and "matrix." not in str(job[key]) and everywhere(job[key], contexts) in (None, ""):
+            raise Wrong(f"{name} has no {key}")
 
 
 def _legs(strategy: Any) -> list[dict[str, Any]]:

@@ -10,7 +10,7 @@ import yaml
 
 from touchgate.gate.located import Problem
 from touchgate.migrate import expressions
-from touchgate.migrate.expressions import Condition, has_status, parse, show
+from touchgate.migrate.expressions import Condition, conjuncts, has_status, parse, show
 from touchgate.migrate.jobs import Job, Workflow, seen_spans
 from touchgate.migrate.tree import Alias, Items, Node, Pairs, Scalar, Text, resolved
 
@@ -311,15 +311,13 @@ def tested(expression: str, tests: str) -> str:
     """A step's condition and the gate's answer, both; what always runs goes first, as people write it."""
     if not expression:
         return tests
-    own = parse(expression)
-    if has_status(own):
-        return expressions.joined([show_or(expression), tests])
-    return expressions.joined([tests, expression])
-
-
-def show_or(expression: str) -> str:
-    """The expression, without blanks around it."""
-    return show(parse(expression))
+    known = {show(part) for part in conjuncts(parse(tests))}
+    parts = [show(part) for part in conjuncts(parse(expression))]
+    more = [part for part in parts if part not in known]
+    if not more:
+        return tests
+    own = expression if len(more) == len(parts) else expressions.joined(more)
+    return expressions.joined([own, tests] if has_status(parse(own)) else [tests, own])
 
 
 def inputs_of(question: Question) -> dict[str, str]:

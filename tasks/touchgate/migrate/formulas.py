@@ -156,8 +156,8 @@ def formula(node: Expr, gates: Mapping[str, Gate], *, positive: bool) -> Formula
     if gate is None or len(path) != 4 or path[2].lower() != "outputs":  # noqa: PLR2004 - needs.JOB.outputs.NAME
         raise Unsafe(f"`{show(node)}` is no plain test of an output")
     decision = decision_of(gate, path[3])
-    if says is None and decision.writes_false:
-        raise Unsafe(f"`{show(node)}` holds for the text 'false' too, so it is always true", "write == 'true'")
+    if says is None and decision.words != "one":
+        raise Unsafe(f"`{show(node)}` holds for the text 'false' as well", "write == 'true'")
     if ((says is not False) == positive) == decision.inverted:
         message = f"`{show(node)}` asks for what is untouched here"
         raise Unsafe(message, "touchgate answers true where it can't tell, and that would skip the work")

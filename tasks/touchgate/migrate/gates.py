@@ -41,11 +41,14 @@ class Question:
 
 @dataclass(frozen=True)
 class Decision:
-    """What an output means. inverted: "true" says untouched. writes_false: its "no" is a text, so true where bare."""
+    """What an output means. inverted: "true" says untouched.
+
+    words: what it is written as: "both" ("true" or "false"), "one" ("true" or nothing) or "unknown".
+    """
 
     question: Question
     inverted: bool = False
-    writes_false: bool = True
+    words: str = "both"
 
 
 @dataclass(frozen=True)
@@ -208,10 +211,11 @@ class _Reader:
         kind = self.kind_of(step) if step is not None else ""
         if said is not None:
             question, inverted = said
-            writes_false = kind != "script" or "false" in _text(step, "run")
-            return Decision(question, inverted=inverted, writes_false=writes_false)
+            words = _words_of(_text(step, "run")) if kind in ("script", "") else "both"
+            return Decision(question, inverted=inverted, words=words)
         if isinstance(source, Problem):
             return Undecided(source)
+        script = _text(source, "run")
         try:
             if kind == "dorny":
                 return Decision(self.dorny(source, output))
@@ -219,13 +223,12 @@ class _Reader:
                 return Decision(self.tj(name, source, output))
             if kind == "touchgate":
                 return Decision(self.action(source, output))
-            script = _text(source, "run")
             if _CALL.search(script):
                 return Decision(self.call(script, output))
         except filters.Untranslatable as fault:
             return Undecided(self.problem(source, f"output '{name}': {fault}"))
         if name in (self.around.lanes or {}):
-            return Decision(Question(lanes=(name,)), writes_false="false" in _text(source, "run"))
+            return Decision(Question(lanes=(name,)), words=_words_of(script))
         message = f"output '{name}' is decided by a script, which can't be read"
         return Undecided(self.problem(source, message, f"say what it asks: --lane {name}=LANE, or --paths {name}"))
 
@@ -382,6 +385,13 @@ class _Reader:
     def note(self, problem: Problem) -> None:
         if problem not in self.result.notes:
             self.result.notes.append(problem)
+
+
+def _words_of(script: str) -> str:
+    """What a script seems to write for its answer, as in `Decision.words`."""
+    if "true" not in script:
+        return "unknown"
+    return "both" if "false" in script else "one"
 
 
 def _patterns(rule: object) -> list[str]:

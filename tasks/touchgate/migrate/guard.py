@@ -139,7 +139,7 @@ class _Planner:
         for scalar, why in job.unreadable:
             reading.faults.append(self.problem(scalar, f"'{job.id}': an expression with `needs` can't be read: {why}"))
         for use in job.references:
-            if use.where != ("if",):
+            if use.where != ("if",) or use.job == "*":
                 self.use(reading, use)
         return reading
 
@@ -186,7 +186,7 @@ class _Planner:
                 if use.is_condition:
                     _only_positive(use, self.gates)
                 else:
-                    _only_words(use, inverted=decision.inverted or not decision.writes_false)
+                    _only_words(use, others=decision.inverted or decision.words != "both")
                 reading.texts.append((use, decision.question))
             except Unsafe as fault:
                 reading.faults.append(self.fault(job, use.scalar, fault))
@@ -461,9 +461,9 @@ def _only_positive(use: Reference, gates: Mapping[str, Gate]) -> None:
             formulas.formula(part, gates, positive=True)
 
 
-def _only_words(use: Reference, *, inverted: bool) -> None:
+def _only_words(use: Reference, *, others: bool) -> None:
     """Refuse a text that says something else than touchgate's "true" or "false"."""
-    if inverted:
+    if others:
         raise Unsafe(f"the text of {expressions.show(use.node)} is used, and touchgate's may differ")
 
 
