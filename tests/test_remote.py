@@ -212,6 +212,20 @@ class TestInACheckout:
         clone.git("worktree", "add", "-q", "--detach", str(tmp_path / "tree"), "HEAD")
         assert touched(judge(type(clone)(tmp_path / "tree", clone.environ), push(server, tmp_path))) == ["src/mine.txt"]
 
+    def test_a_repository_of_sha_256(self, project, tmp_path):
+        made = type(project)(tmp_path / "long", project.environ)
+        made.root.mkdir()
+        made.git("init", "-q", "-b", "main", "--object-format=sha256")
+        made.git("config", "uploadpack.allowFilter", "true")
+        for name in ("a", "b", "c"):
+            made.write(name, name)
+            made.commit(name)
+        made.git("checkout", "-q", "-b", "work", "HEAD~1")
+        made.write("mine", "x")
+        made.commit("mine")
+        made.git("clone", "-q", "--depth=1", f"file://{made.root}", str(tmp_path / "short"))
+        assert touched(judge(type(project)(tmp_path / "short", project.environ), base="main", fetch=Fetch.FRESH)) == ["mine"]
+
     def test_what_is_uncommitted_counts_beside_what_was_fetched(self, clone):
         clone.write("docs/new.md", "x")
         clone.write("src/mine.txt", "changed")
