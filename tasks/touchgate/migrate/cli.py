@@ -112,9 +112,8 @@ def _found(target: Path) -> tuple[Path, list[Path]]:
         raise UsageFault(f"{target}: there is no such file or folder")
     folders = [target / name for name in WORKFLOW_FOLDERS if (target / name).is_dir()]
     root = target if folders else _root_of(target)
-    files = sorted(
-        path for folder in folders or [target] for path in folder.iterdir() if path.suffix in ENDINGS and path.is_file()
-    )
+    listed = [path for folder in folders or [target] for path in sorted(folder.iterdir())]
+    files = [path for path in listed if path.suffix in ENDINGS and path.is_file()]
     if not files:
         raise UsageFault(f"{target}: there are no workflows here, nor in {', '.join(WORKFLOW_FOLDERS)}")
     return root, files

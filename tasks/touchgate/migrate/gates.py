@@ -106,12 +106,14 @@ class NewLanes:
     added: dict[str, tuple[tuple[str, ...], str]] = field(default_factory=dict)
 
     def name_for(self, wish: str, patterns: tuple[str, ...], where: str) -> str:
-        """The lane with these patterns: one that is there under this name, else a new one."""
+        """The lane with these patterns: one that is there under this name or one that ends in it, else a new one."""
         if self.known is None:
             raise filters.Untranslatable("the lanes of tasks/*.yml can't be read: see `doit lanes check`")
         plain = re.sub(r"[^A-Za-z0-9._-]+", "-", wish)
-        for name in (plain, f"{self.stem}-{plain}"):
-            there = self.added[name][0] if name in self.added else self.known.get(name)
+        there_are = {**self.known, **{name: lane[0] for name, lane in self.added.items()}}
+        equal = [name for name, lane in there_are.items() if lane == patterns and name.endswith(f"-{plain}")]
+        for name in (plain, *equal, f"{self.stem}-{plain}"):
+            there = there_are.get(name)
             if not re.fullmatch(NAME, name) or (there is not None and there != patterns):
                 continue
             if there is None:
@@ -140,6 +142,11 @@ def find(workflow: Workflow, asked: Asked, around: Surroundings, lanes: NewLanes
         for use in job.references
         if use.part == "outputs" and use.is_condition and (found := workflow.job(use.job)) is not None
     }
+    # A condition that can't be read tests the jobs that it names.
+    for job in workflow.jobs.values():
+        for scalar, _ in job.unreadable:
+            named = (workflow.job(name) for name in re.findall(r"needs\.([A-Za-z_][\w-]*)", scalar.value))
+            tested |= {found.id for found in named if found is not None}
     gates = {}
     for name in workflow.jobs:
         if name in tested or name in asked.gates:

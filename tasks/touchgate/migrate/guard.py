@@ -136,7 +136,7 @@ class _Planner:
             reading.split = formulas.Split(None, (), changed=False, implied=_implied(job))
         if not reading.meets:
             return reading
-        for scalar, why in job.unreadable:
+        for scalar, why in (found for found in job.unreadable if found[0] is not job.condition):
             reading.faults.append(self.problem(scalar, f"'{job.id}': an expression with `needs` can't be read: {why}"))
         for use in job.references:
             if use.where != ("if",) or use.job == "*":
