@@ -9,11 +9,11 @@ from __future__ import annotations
 import posixpath
 import re
 from contextlib import suppress
-from typing import TYPE_CHECKING
 
 from touchgate.gate.git import GitFault
 from touchgate.gate.model import Included
 from touchgate.gate.plan import untouched
+from touchgate.gate.values import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -28,8 +28,8 @@ MOST_SHOWN = 4
 
 _BESIDE = ("kernel", "benchmark")
 """Kinds whose target is an oracle with its kernel beside it."""
-_WORD = re.compile(r"[^\s'\"`;&|<>()=,$]+")
-_SOURCE = re.compile(r"(?i).+\.(?:py|pyi|c|cc|cpp|cxx|cu|cuh|h|hh|hpp|rs)")
+_WORD = r"[^\s'\"`;&|<>()=,$]+"
+_SOURCE = (".py", ".pyi", ".c", ".cc", ".cpp", ".cxx", ".cu", ".cuh", ".h", ".hh", ".hpp", ".rs")
 
 
 def named_sources(lane: Lane) -> tuple[str, ...]:
@@ -42,13 +42,13 @@ def _of_check(check: CheckDeclaration) -> Iterator[str]:
     if check.kind == "vectors":
         yield target.rstrip("/") + "/"
     elif check.kind in ("pytest", "command"):
-        for word in _WORD.findall(target):
+        for word in re.findall(_WORD, target):
             path = posixpath.normpath(word.partition("::")[0])
-            if _SOURCE.fullmatch(path):
+            if path.endswith(_SOURCE):
                 yield path
                 if check.kind == "pytest":
                     yield from _conftests(path)
-    elif _SOURCE.fullmatch(target):
+    elif target.endswith(_SOURCE):
         yield posixpath.normpath(target)
         if check.kind in _BESIDE:
             yield posixpath.normpath(f"{posixpath.splitext(target)[0]}.cu")
