@@ -8,12 +8,12 @@ a look-up.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
 from touchgate.gate.dialect import ANY, NOT_SLASH, Element
+from touchgate.gate.values import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
+    from typing import Any
 
 _CACHE_BYTES = 32 << 20
 """About what one automaton may keep of the states it has met before it forgets them."""

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import TYPE_CHECKING, NamedTuple
 
 from touchgate.gate import forge, nested, sides
 from touchgate.gate.forge import Event, Rule
@@ -17,6 +16,7 @@ from touchgate.gate.git import GitFault, Repository
 from touchgate.gate.history import Fetch, Lack, Untold, prove
 from touchgate.gate.model import Change, TouchedPath
 from touchgate.gate.sides import Default, Side
+from touchgate.gate.values import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

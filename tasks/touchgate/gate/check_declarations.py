@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from pathlib import PurePosixPath
-from typing import TYPE_CHECKING
 
 from touchgate.gate import located
 from touchgate.gate.located import Mapping_, Node, Problem, Scalar, Sequence, did_you_mean, words
 from touchgate.gate.model import At, CheckDeclaration
+from touchgate.gate.values import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping

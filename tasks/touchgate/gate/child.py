@@ -11,7 +11,8 @@ import os
 import select
 import signal
 import time
-from typing import TYPE_CHECKING
+
+from touchgate.gate.values import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -11,7 +11,6 @@ import os
 import re
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from touchgate.gate import change as change_of
 from touchgate.gate import forge, sources, workflow
@@ -22,10 +21,12 @@ from touchgate.gate.history import Fetch, wish
 from touchgate.gate.located import DeclarationError, did_you_mean
 from touchgate.gate.model import SUITES, Change, Decision, LaneDecision
 from touchgate.gate.plan import plan
+from touchgate.gate.values import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Mapping, Sequence
+    from typing import Any, NoReturn
 
     from touchgate.gate.model import Lane
 

@@ -21,13 +21,13 @@ from __future__ import annotations
 
 import re
 from pathlib import PurePosixPath
-from typing import TYPE_CHECKING
 
 from touchgate.gate import located, workflow
 from touchgate.gate.check_declarations import LONGEST_MINUTES, NAME, NAME_CURE, CheckReader
 from touchgate.gate.located import DeclarationError, Mapping_, Node, Problem, Scalar, Sequence, did_you_mean, words
 from touchgate.gate.model import SUITES, At, ClosureDeclaration, DeviceWish, Each, Lane, Need, PathPattern
 from touchgate.gate.patterns import list_faults
+from touchgate.gate.values import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from types import MappingProxyType
-from typing import TYPE_CHECKING, NamedTuple
 
 from touchgate.gate import sources
 from touchgate.gate.declarations import read_lanes
@@ -11,6 +10,7 @@ from touchgate.gate.git import GitFault
 from touchgate.gate.included import included
 from touchgate.gate.located import DeclarationError
 from touchgate.gate.plan import touched_but_gone
+from touchgate.gate.values import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping

@@ -8,13 +8,13 @@ path from the root.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 
 from touchgate.gate import located
 from touchgate.gate.check_declarations import NAME, NAME_CURE
 from touchgate.gate.located import Mapping_, Node, Problem, Scalar, Sequence, did_you_mean
 from touchgate.gate.model import Each
 from touchgate.gate.patterns import PatternList, list_faults
+from touchgate.gate.values import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import os
 import stat
-from typing import TYPE_CHECKING
 
 from touchgate.gate.git import GitFault
+from touchgate.gate.values import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from touchgate.gate.git import Repository

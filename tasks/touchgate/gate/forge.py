@@ -10,10 +10,12 @@ import os
 import re
 import stat
 from enum import Enum
-from typing import TYPE_CHECKING, Any, NamedTuple
+
+from touchgate.gate.values import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from typing import Any
 
 PAYLOAD_LIMIT = 64 << 20
 """Bytes. Forges cap their payloads at 25 MB; a larger file is something else."""

@@ -6,11 +6,21 @@ import os
 import re
 import stat
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
 
 from touchgate.gate import process
 from touchgate.gate.objects import Commit, ObjectReader, TreeEntry, is_name, parse_commit, parse_tree
 from touchgate.gate.process import GitFault, environment
+from touchgate.gate.records import (
+    GITLINK,
+    SYMLINK,
+    Difference,
+    IndexEntry,
+    as_line,
+    parse_entry,
+    parse_raw,
+    parse_status,
+)
+from touchgate.gate.values import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -32,48 +42,12 @@ __all__ = [
     "missing",
 ]
 
-GITLINK = 0o160000
-SYMLINK = 0o120000
-
 _DIFF = ("--no-renames", "--ignore-submodules=none", "--no-ext-diff", "--no-textconv", "--no-relative")
 _CONVERTING = ("text", "crlf", "eol", "ident", "filter", "working-tree-encoding")
 _ARGUMENT_BYTES = 100_000
 _MOST_TREES = 256
 """Folders that are remembered by their ids: the same ones are asked for again and again."""
 _FULL_ID = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
-_NO_FLAGS: frozenset[str] = frozenset()
-_FLAGS = {
-    b"S": frozenset({"skip-worktree"}),
-    b"s": frozenset({"assume-unchanged", "skip-worktree"}),
-    b"h": frozenset({"assume-unchanged"}),
-    b"m": frozenset({"assume-unchanged"}),
-}
-
-
-class Difference(NamedTuple):
-    """A path that differs. Modes: 0 where absent. `old`, `new`: object ids, zeros or empty where unknown or absent."""
-
-    path: str
-    status: str
-    old_mode: int
-    new_mode: int
-    old: str
-    new: str
-
-
-class IndexEntry(NamedTuple):
-    """A tracked path. stage is 0, or 1 to 3 while a merge is unresolved; flags: "assume-unchanged", "skip-worktree"."""
-
-    path: str
-    mode: int
-    blob: str
-    stage: int
-    flags: frozenset[str]
-
-    @property
-    def is_trusted(self) -> bool:
-        """Whether git compares the file with the index at all."""
-        return not self.flags and self.stage == 0
 
 
 def find_root(start: Path) -> Path | None:
@@ -377,7 +351,7 @@ class Repository:
         """What differs between two commits. A rename is a deletion and an addition; submodules count."""
         answer = self._ask("diff-tree", "-r", "-z", "--raw", "--no-abbrev", *_DIFF, old, new, "--")
         fields = answer.split(b"\0")
-        return [_parse_raw(meta, path) for meta, path in zip(fields[0::2], fields[1::2], strict=False)]
+        return [parse_raw(meta, path) for meta, path in zip(fields[0::2], fields[1::2], strict=False)]
 
     def uncommitted(self) -> list[Difference]:
         """What is staged, changed in the checkout, or untracked and not ignored. Statuses: git's letters, `?` and `U`.
@@ -386,7 +360,7 @@ class Repository:
         and then changed back in the checkout counts. A submodule counts here when another commit than the staged one is
         checked out; what is uncommitted inside it is its own repository's word (`touchgate.gate.nested`).
         """
-        touched = [_parse_status(record) for record in self._status(None, "dirty")]
+        touched = [parse_status(record) for record in self._status(None, "dirty")]
         self._special = None
         known = {difference.path for difference in touched}
         touched += [difference for difference in self._changed_behind_marks() if difference.path not in known]
@@ -397,7 +371,7 @@ class Repository:
         if self._special is None:
             answer = b"\0" + self._run("ls-files", "-z", "-v", "--stage")
             # Of many thousands of entries these are a few.
-            self._special = [_parse_entry(record) for record in re.findall(rb"(?<=\0)(?:[a-zS] |. 160000 )[^\0]+", answer)]
+            self._special = [parse_entry(record) for record in re.findall(rb"(?<=\0)(?:[a-zS] |. 160000 )[^\0]+", answer)]
         return self._special
 
     def left_out(self, path: str) -> IndexEntry | None:
@@ -418,7 +392,7 @@ class Repository:
         """The index's entries at or below the given paths (taken literally), in the index's order; None: all."""
         chunks = list(_chunks(pathspecs))
         answers = [self._run("ls-files", "-z", "-v", "--stage", "--", *chunk) for chunk in chunks]
-        entries = [_parse_entry(record) for answer in answers for record in answer.split(b"\0")[:-1]]
+        entries = [parse_entry(record) for answer in answers for record in answer.split(b"\0")[:-1]]
         return entries if len(chunks) == 1 else list(dict.fromkeys(entries))
 
     def changed_in_worktree(self, pathspecs: Sequence[str] | None = None) -> set[str]:
@@ -432,14 +406,14 @@ class Repository:
             for record in self._status(chunk, "none"):
                 kind, _, rest = record.partition(b" ")
                 if kind in b"?u" or rest[1:2] != b".":
-                    changed.add(_parse_status(record).path)
+                    changed.add(parse_status(record).path)
         return changed
 
     def hash_files(self, paths: Sequence[str]) -> list[str]:
         """The blob ids that the files at these paths would get if they were added."""
         if not paths:
             return []
-        data = b"".join(_as_line(os.fsencode(path)) + b"\n" for path in paths)
+        data = b"".join(as_line(os.fsencode(path)) + b"\n" for path in paths)
         return self._run("hash-object", "--stdin-paths", stdin=data).decode("ascii").split()
 
     def converted(self, paths: Sequence[str]) -> set[str]:
@@ -553,14 +527,6 @@ def missing(what: str, commit: str) -> GitFault:
     return GitFault(f"{what} of {commit[:40]} is missing from this clone: fetch it, or clone again; `git fsck` tells more")
 
 
-def _as_line(path: bytes) -> bytes:
-    """A path as git reads it from a line: in quotes where the line would otherwise say something else."""
-    if not path.startswith(b'"') and b"\n" not in path and b"\r" not in path:
-        return path
-    escaped = re.sub(rb'["\\\n\r]', lambda match: b"\\%03o" % match[0][0], path)
-    return b'"' + escaped + b'"'
-
-
 def _blob_id(content: bytes, digits: int) -> str:
     import hashlib  # noqa: PLC0415 (only a marked symbolic link needs it)
 
@@ -587,33 +553,3 @@ def _chunks(pathspecs: Sequence[str] | None) -> Iterable[Sequence[str]]:
             chunk, size = [], 0
     if chunk:
         yield chunk
-
-
-def _parse_entry(record: bytes) -> IndexEntry:
-    meta, _, path = record.partition(b"\t")
-    tag, mode, blob, stage = meta.split(b" ")
-    return IndexEntry(os.fsdecode(path), int(mode, 8), blob.decode("ascii"), int(stage), _FLAGS.get(tag, _NO_FLAGS))
-
-
-def _parse_raw(meta: bytes, path: bytes) -> Difference:
-    old_mode, new_mode, old, new, status = meta.decode("ascii").split(" ")
-    return Difference(os.fsdecode(path), status, int(old_mode[1:], 8), int(new_mode, 8), old, new)
-
-
-def _parse_status(record: bytes) -> Difference:
-    """One record of `git status --porcelain=v2 -z`: changed, unmerged or untracked."""
-    kind = record[:1]
-    if kind == b"?":
-        return Difference(os.fsdecode(record[2:]), "?", 0, 0, "", "")
-    if kind == b"u":
-        # u XY sub m1 m2 m3 mW h1 h2 h3 path
-        fields = record.split(b" ", 10)
-        modes = {int(mode, 8) for mode in fields[3:6]}
-        # As a submodule where it is one in any version; which commit it was has several answers.
-        return Difference(os.fsdecode(fields[10]), "U", GITLINK if GITLINK in modes else 0, 0, "", "")
-    # 1 XY sub mH mI mW hH hI path
-    _, letters, _, head_mode, _, file_mode, head, index, path = record.split(b" ", 8)
-    status = (letters[1:] if letters[1:] != b"." else letters[:1]).decode("ascii")
-    return Difference(
-        os.fsdecode(path), status, int(head_mode, 8), int(file_mode, 8), head.decode("ascii"), index.decode("ascii")
-    )

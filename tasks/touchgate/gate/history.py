@@ -8,9 +8,9 @@ is cut off from its parents. A common ancestor that is not an ancestor of X coul
 from __future__ import annotations
 
 from enum import Enum
-from typing import TYPE_CHECKING, NamedTuple
 
 from touchgate.gate.forge import is_job
+from touchgate.gate.values import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence

@@ -6,10 +6,9 @@ pairs of states are looked at is bounded: beyond that the answer is None, and so
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from touchgate.gate.automaton import Automaton, State
 from touchgate.gate.dialect import ANY, NOT_SLASH, elements_of, literal_head
+from touchgate.gate.values import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

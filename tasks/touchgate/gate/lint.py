@@ -5,12 +5,11 @@ Functions of lanes (or of a workflow's lists) and the tracked paths to findings;
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
-
 from touchgate.gate.dialect import literal_head
 from touchgate.gate.inclusion import covered, meet
 from touchgate.gate.model import At, Lane, PathPattern
 from touchgate.gate.patterns import Index, PatternList
+from touchgate.gate.values import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

@@ -9,15 +9,16 @@ from __future__ import annotations
 
 import re
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 import yaml
 
 from touchgate.gate.model import At
+from touchgate.gate.values import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
     from collections.abc import Sequence as ListOf
+    from typing import Any, NoReturn
 
 _LOADER = getattr(yaml, "CLoader", yaml.SafeLoader)
 _LINE_BREAK = re.compile("\r\n|[\r\n\x85\u2028\u2029]")

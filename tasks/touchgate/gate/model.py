@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import Enum
-from typing import NamedTuple
+
+from touchgate.gate.values import NamedTuple
 
 SUITES = ("smoke", "performance", "full")
 """In growing order: performance runs smoke first, full runs everything."""

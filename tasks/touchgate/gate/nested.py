@@ -8,10 +8,10 @@ not, the path with a slash at its end stands for anything below.
 from __future__ import annotations
 
 import contextlib
-from typing import TYPE_CHECKING
 
 from touchgate.gate.git import GITLINK, Difference, GitFault, Repository, find_root
 from touchgate.gate.model import TouchedPath
+from touchgate.gate.values import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

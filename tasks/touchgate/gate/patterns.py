@@ -6,10 +6,10 @@ Paths are `str` as `os.fsdecode` gives them; an undecodable byte is one characte
 from __future__ import annotations
 
 from bisect import bisect_left
-from typing import TYPE_CHECKING, NamedTuple
 
 from touchgate.gate.automaton import Automaton, State
 from touchgate.gate.dialect import elements_of, faults, list_faults, literal_head, unreadable_because
+from touchgate.gate.values import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

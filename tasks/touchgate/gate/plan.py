@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING, NamedTuple
 
 from touchgate.gate.located import did_you_mean
 from touchgate.gate.model import SUITES, Change, Decision, Included, Lane, LaneDecision, Need, PathPattern, Plan
 from touchgate.gate.patterns import Index, PatternList, nearest_of
+from touchgate.gate.values import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence

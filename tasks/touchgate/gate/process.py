@@ -9,14 +9,15 @@ import os
 import re
 import select
 import time
-from typing import TYPE_CHECKING, NoReturn
 
 from touchgate.gate.child import Child, TimeUp
+from touchgate.gate.values import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import subprocess
     from collections.abc import Callable, Mapping
     from pathlib import Path
+    from typing import NoReturn
 
 TIME_LIMIT = 300.0
 """Seconds after which a silent git process is given up: a lazy fetch from a hung remote must not hang the gate."""

@@ -12,7 +12,6 @@ import base64
 import os
 import re
 import time
-from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
 from touchgate.gate import forge, process
@@ -20,6 +19,7 @@ from touchgate.gate.git import Repository
 from touchgate.gate.history import STEPS, Lack, depth_of
 from touchgate.gate.process import GitFault
 from touchgate.gate.scratch import Scratch
+from touchgate.gate.values import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -9,9 +9,9 @@ import tempfile
 import threading
 import weakref
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from touchgate.gate.process import GitFault
+from touchgate.gate.values import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from types import FrameType

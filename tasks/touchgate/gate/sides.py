@@ -7,12 +7,12 @@ event's place. Of a target branch that has moved on since it was fetched, only a
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, NamedTuple
 
 from touchgate.gate import forge
 from touchgate.gate.forge import Event, Rule
 from touchgate.gate.git import Commit, Repository
 from touchgate.gate.history import FETCH_CURE, Lack
+from touchgate.gate.values import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

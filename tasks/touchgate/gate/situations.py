@@ -6,7 +6,7 @@ The table is the one in docs/gate.md, and each row has its test (tests/test_case
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from touchgate.gate.values import NamedTuple
 
 
 class Situation(NamedTuple):

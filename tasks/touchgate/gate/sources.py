@@ -10,11 +10,11 @@ from __future__ import annotations
 import contextlib
 import os
 import stat
-from typing import TYPE_CHECKING, NamedTuple
 
 from touchgate.gate.git import GITLINK, SYMLINK, GitFault, IndexEntry, Repository, missing
 from touchgate.gate.located import DeclarationError, Problem
 from touchgate.gate.model import At
+from touchgate.gate.values import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -6,12 +6,11 @@ is not judged by another event's list but touches: an unknown event must not ski
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
-
 from touchgate.gate import located
 from touchgate.gate.located import DeclarationError, Mapping_, Node, Problem, Scalar, Sequence
 from touchgate.gate.model import At, PathPattern
 from touchgate.gate.patterns import PatternList, list_faults, nearest_of, unreadable_because
+from touchgate.gate.values import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
