@@ -230,6 +230,25 @@ def test_a_lost_blob_runs_the_lane(project):
     assert found[1].startswith("what its sources include can't be told: kernels/tree_attention.cu of ")
 
 
+def test_a_clone_without_contents_fetches_each_wave_at_once(project, tmp_path):
+    names = [f"common/{number}.cuh" for number in range(8)]
+    includes = "".join(f'#include "{number}.cuh"\n' for number in range(8))
+    start(project, {**FILES, "common/reduce.cuh": includes, **{name: f"// {name}\n" for name in names}})
+    project.write("common/7.cuh", "// changed\n")
+    project.commit()
+    for setting in ("uploadpack.allowFilter", "uploadpack.allowAnySHA1InWant"):
+        project.git("config", setting, "true")
+    clone = tmp_path / "clone"
+    project.git("clone", "-q", "--filter=blob:none", "--no-checkout", project.root.as_uri(), str(clone))
+    packs = clone / ".git/objects/pack"
+    before = len(list(packs.glob("*.promisor")))
+    other = type(project)(clone, project.environ)
+    found = decide(other, base="origin/main", head="origin/work")["attention"]
+    assert (found[0], found[2]) == (Decision.RUN, "common/7.cuh")
+    # The lane file, the source, its include, that one's, and all eight together.
+    assert len(list(packs.glob("*.promisor"))) - before <= 5
+
+
 def test_a_sparse_checkout_reads_what_it_leaves_out(project):
     start(project, {**FILES, "common/reduce.cuh": '#include "other.cuh"\n'})
     project.git("sparse-checkout", "set", "--no-cone", "/*", "!/common/reduce.cuh")

@@ -220,6 +220,7 @@ class CommitTree(_Walked):
     def read(self, paths: Sequence[str]) -> dict[str, bytes | None]:
         """See Tree."""
         ids = {path: place.entry.id for path in paths if (place := self._file(path)) and place.entry}
+        self._repo.gather([str(one) for one in ids.values()])
         contents = self._repo.blobs([str(one) for one in ids.values()], LARGEST)
         found: dict[str, bytes | None] = dict.fromkeys(paths)
         for path, content in zip(ids, contents, strict=True):
