@@ -104,6 +104,12 @@ def test_every_option_is_on_the_page():
 # ---- the command
 
 
+def test_help(command):
+    with pytest.raises(SystemExit) as ended:
+        command("--help")
+    assert ended.value.code == 0
+
+
 def test_nothing_to_do(command, tmp_path):
     put(tmp_path, CI, "on: push\njobs:\n" + job(""))
     assert command(".") == (0, "", "no gate job to take out\n")
@@ -330,13 +336,15 @@ def test_a_script_is_left_alone_until_its_lane_is_said():
         ("touchgate gate --lane one --lane=two --suite full", {"lane": "one two", "suite": "full"}),
         ('./touchgate.pyz gate main "${{ github.sha || 1 }}"', {"base": "main", "head": "${{ github.sha || 1 }}"}),
         ('touchgate gate "$FILE"', None),
+        ('touchgate gate "$BASE" HEAD', {"suite": "smoke", "base": "${{ github.base_ref }}", "head": "HEAD"}),
         ("touchgate gate 'x", None),
     ],
 )
 def test_calls_of_touchgate_are_read(line, inputs):
     import yaml
 
-    gate = GATE[: GATE.index("      - uses")] + f"      - id: f\n        run: |\n          {line}\n"
+    env = "        env:\n          BASE: ${{ github.base_ref }}\n          TOUCHGATE_SUITE: smoke\n" if "$BASE" in line else ""
+    gate = GATE[: GATE.index("      - uses")] + f"      - id: f\n{env}        run: |\n          {line}\n"
     gate = gate.replace("outputs.a }}", "outputs.run }}")
     result = migrating.run_of(workflow(job(NEEDS), gate))
     assert (result.text is None) == (inputs is None)

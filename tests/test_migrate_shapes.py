@@ -15,6 +15,7 @@ import pytest
 import yaml
 
 from tests import migrating
+from touchgate.gate.located import DeclarationError
 from touchgate.migrate.gates import Asked
 
 FOLDER = Path(__file__).parent / "workflows"
@@ -268,3 +269,40 @@ def test_a_second_time_changes_nothing(name):
     lanes = {**shape.lanes, **{lane: found[0] for lane, found in first.lanes.items()}}
     again = migrating.run_of(first.text, shape.asked, lanes, f"{name}.yml")
     assert again.text is None
+
+
+def broken(text: str, chance: random.Random) -> str:
+    """The text with a few lines lost, doubled, swapped, cut, indented or spoilt."""
+    lines = text.splitlines(keepends=True)
+    for _ in range(chance.randint(1, 4)):
+        place, other = chance.randrange(len(lines)), chance.randrange(len(lines))
+        line = lines[place]
+        lines[place] = chance.choice(
+            [
+                "",
+                line + lines[other],
+                lines[other],
+                line[: chance.randint(0, 60)].rstrip("\n") + "\n",
+                " " * chance.randint(1, 3) + line,
+                line[chance.randint(0, 4) :],
+                line.replace(
+                    chance.choice(["'", ":", "- ", "&", "*", "true", "needs"]), chance.choice(["", "'", "x", "[", "!"]), 1
+                ),
+            ]
+        )
+    return "".join(lines)
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_a_broken_workflow_is_migrated_or_refused_with_a_place(name):
+    chance = random.Random(name)
+    read = 0
+    for _ in range(20):
+        try:
+            result = migrated(name, broken(source_of(name), chance))
+        except DeclarationError as fault:
+            assert all(problem.at.line for problem in fault.problems)
+            continue
+        read += 1
+        assert result.text is None or yaml.safe_load(result.text)
+    assert read

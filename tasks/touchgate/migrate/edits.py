@@ -161,6 +161,8 @@ class _Writer:
         if own is None:
             raise Uneditable(job.key, "its `needs` comes through a merge key")
         key, value = own
+        if isinstance(resolved(value), Items) and len(getattr(resolved(value), "items", ())) != len(job.needs):
+            raise Uneditable(value, "an entry of its `needs` is no text")
         rest = [name for name in job.needs if name.lower() not in gone]
         if not rest:
             return [self.without_entry(job.node, key, value)]

@@ -231,7 +231,7 @@ class _Reader:
             if kind == "touchgate":
                 return Decision(self.action(source, output))
             if _CALL.search(script):
-                return Decision(self.call(script, output))
+                return Decision(self.call(script, output, _settings(source)))
         except filters.Untranslatable as fault:
             return Undecided(self.problem(source, f"output '{name}': {fault}"))
         if name in (self.around.lanes or {}):
@@ -354,8 +354,8 @@ class _Reader:
             head=texts.get("head", ""),
         )
 
-    def call(self, script: str, output: str) -> Question:
-        """`touchgate gate ...` as a question. Words with blanks are expressions of the forge."""
+    def call(self, script: str, output: str, settings: Mapping[str, str]) -> Question:
+        """`touchgate gate ...` as a question. settings: the step's `env`, whose variables may stand in the call."""
         if output != "run":
             raise filters.Untranslatable(f"'{output}' is no yes or no")
         held: list[str] = []
@@ -372,6 +372,7 @@ class _Reader:
         except ValueError as fault:
             raise filters.Untranslatable("the call of touchgate can't be read") from fault
         words = [re.sub("\x01([0-9]+)\x02", lambda found: held[int(found[1])], word) for word in words]
+        words = [re.sub(r"\$\{?([A-Za-z_]\w*)\}?", lambda found: settings.get(found[1], found[0]), word) for word in words]
         options: dict[str, list[str]] = {"--lane": [], "--suite": []}
         plain: list[str] = []
         while words:
@@ -386,12 +387,20 @@ class _Reader:
         if any("$" in word.replace("${{", "") for word in (*plain, *options["--lane"], *options["--suite"])):
             raise filters.Untranslatable("the call of touchgate takes words from the shell")
         workflow = plain.pop(0) if len(plain) in (1, 3) else ""
-        base, head = plain if len(plain) == 2 else ("", "")  # noqa: PLR2004 - BASE and HEAD
-        return Question(workflow, tuple(options["--lane"]), (options["--suite"] or [""])[-1], base, head)
+        said = {name: settings.get(f"TOUCHGATE_{name.upper()}", "") for name in ("suite", "base", "head")}
+        base, head = plain if len(plain) == 2 else (said["base"], said["head"])  # noqa: PLR2004 - BASE and HEAD
+        return Question(workflow, tuple(options["--lane"]), (options["--suite"] or [said["suite"]])[-1], base, head)
 
     def note(self, problem: Problem) -> None:
         if problem not in self.result.notes:
             self.result.notes.append(problem)
+
+
+def _settings(step: Pairs) -> dict[str, str]:
+    """The variables that a step sets."""
+    found = step.get("env")
+    values = {name: found.get(name) for name in found.names()} if isinstance(found, Pairs) else {}
+    return {name: value.value for name, value in values.items() if isinstance(value, Scalar)}
 
 
 def _words_of(script: str) -> str:

@@ -26,7 +26,7 @@ _FIXED_EARLY = ("strategy", "runs-on", "container", "services", "concurrency", "
 """Keys of a job that are evaluated before its first step runs."""
 _BEFORE_THE_GATE = {
     "environment": "asks for its environment, and its approval, before the gate answers",
-    "container": "starts its container before the gate answers",
+    "container": "starts its container before the gate answers, and the gate needs git and python3 in it",
     "services": "starts its services before the gate answers",
     "concurrency": "enters its concurrency group although nothing may be touched",
 }
@@ -278,8 +278,8 @@ class _Planner:
         steps = job.node.own("steps")
         if job.node.get("uses") is not None:
             return "it calls a workflow and has no steps of its own"
-        if not job.steps:
-            return "it has no steps"
+        if not job.steps or len(job.steps) != len(getattr(job.node.get("steps"), "items", ())):
+            return "it has no steps, or one that is no mapping"
         if steps is None:
             return "its steps come through a merge key"
         if job.node.flow or getattr(resolved(steps[1]), "flow", False):

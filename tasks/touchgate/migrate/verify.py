@@ -46,8 +46,8 @@ def _guard(job: dict[str, Any], guard: Guard, uses: str) -> None:
     gone = {name.lower() for name in guard.dropped}
     needs = job.get("needs")
     if isinstance(needs, list):
-        job["needs"] = [item for item in needs if item[0].lower() not in gone]
-    if needs is not None and (not job["needs"] or (isinstance(needs, tuple) and needs[0].lower() in gone)):
+        job["needs"] = [item for item in needs if not (isinstance(item, tuple) and item[0].lower() in gone)]
+    if needs and (not job["needs"] or (isinstance(needs, tuple) and needs[0].lower() in gone)):
         del job["needs"]
     if guard.own_changed:
         if guard.own is None:
