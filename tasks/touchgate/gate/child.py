@@ -153,8 +153,8 @@ def _program(name: str, path: str) -> str:
     found = _programs.get((name, path))
     if found is None:
         for folder in path.split(os.pathsep):
-            found = os.path.join(folder or ".", name)  # noqa: PTH118 (a Path for each folder costs more than the look)
-            if os.access(found, os.X_OK) and not os.path.isdir(found):  # noqa: PTH112
+            found = os.path.join(folder or ".", name)
+            if os.access(found, os.X_OK) and not os.path.isdir(found):
                 break
         else:
             raise FileNotFoundError(2, "No such program", name)

@@ -10,13 +10,12 @@ import contextlib
 import os
 import re
 import sys
-from pathlib import Path
 
 from touchgate.gate import change as change_of
 from touchgate.gate import forge, sources, workflow
 from touchgate.gate.change import Judged
 from touchgate.gate.declared import opened, read_both
-from touchgate.gate.git import GitFault, Repository, find_root
+from touchgate.gate.git import GitFault, Repository, find_top
 from touchgate.gate.history import Fetch, wish
 from touchgate.gate.located import DeclarationError, did_you_mean
 from touchgate.gate.model import SUITES, Change, Decision, LaneDecision
@@ -26,6 +25,7 @@ from touchgate.gate.values import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Mapping, Sequence
+    from pathlib import Path
     from typing import Any, NoReturn
 
     from touchgate.gate.model import Lane
@@ -95,16 +95,16 @@ def _failed(error: Exception) -> Answer:
     return Answer(True, _nothing_known(reason), SUITES[0], (), None)
 
 
-def _here() -> Path:
+def _here() -> str:
     try:
-        return Path.cwd()
+        return os.getcwd()
     except OSError as error:
         raise UsageFault(f"the current folder is gone: {error.strerror}") from error
 
 
-def answer_to(asked: Asked, start: Path, environ: Mapping[str, str]) -> Answer:
+def answer_to(asked: Asked, start: str | Path, environ: Mapping[str, str]) -> Answer:
     """Decide. Raises UsageFault and DeclarationError; trouble with git makes the answer open instead."""
-    root = None if asked.remote is not None else find_root(start)
+    root = None if asked.remote is not None else find_top(start)
     if root is None:
         return _answer_alone(asked, start, environ)
     with Repository(root, environ) as repo:
@@ -116,7 +116,7 @@ def answer_to(asked: Asked, start: Path, environ: Mapping[str, str]) -> Answer:
             return decide(repo, _nothing_known(str(fault)), asked, start, environ)
 
 
-def _answer_alone(asked: Asked, start: Path, environ: Mapping[str, str]) -> Answer:
+def _answer_alone(asked: Asked, start: str | Path, environ: Mapping[str, str]) -> Answer:
     """Decide without a checkout, from what a remote gives."""
     from touchgate.gate import remote  # noqa: PLC0415 (a checkout does without)
 
@@ -126,7 +126,7 @@ def _answer_alone(asked: Asked, start: Path, environ: Mapping[str, str]) -> Answ
     if not url:
         raise UsageFault("--remote needs a URL here: the environment names no repository of a forge's")
     if _FOLDER.match(url):
-        url = str((start / url).resolve())
+        url = os.path.realpath(os.path.join(start, url))
     if asked.fetch is Fetch.NEVER:
         raise UsageFault("without a checkout all has to be fetched, and --no-fetch forbids it")
     try:
@@ -154,7 +154,7 @@ def _nothing_known(reason: str) -> Judged:
     return Judged(Change(None, None, None, "none", "unknown", "unknown", True, (), reason))
 
 
-def decide(repo: Repository, judged: Judged, asked: Asked, start: Path, environ: Mapping[str, str]) -> Answer:
+def decide(repo: Repository, judged: Judged, asked: Asked, start: str | Path, environ: Mapping[str, str]) -> Answer:
     """Decide about a change that is judged already. Raises UsageFault, DeclarationError and GitFault."""
     if asked.workflow:
         return _of_workflow(repo, judged, asked, start, environ)
@@ -193,7 +193,7 @@ def _unknown_lane(name: str, known: Sequence[str]) -> str:
 # ---- one workflow's own list
 
 
-def _of_workflow(repo: Repository, judged: Judged, asked: Asked, start: Path, environ: Mapping[str, str]) -> Answer:
+def _of_workflow(repo: Repository, judged: Judged, asked: Asked, start: str | Path, environ: Mapping[str, str]) -> Answer:
     if asked.lanes:
         raise UsageFault("a workflow's own path list names no lanes: give either WORKFLOW or --lane")
     file, text = _find_workflow(repo, judged, str(asked.workflow), start)
@@ -248,13 +248,15 @@ def _workflow_event(event: forge.Event | None) -> str | None:
     return event.name if event.name in workflow.FILTERED_EVENTS else None
 
 
-def _find_workflow(repo: Repository, judged: Judged, asked: str, start: Path) -> tuple[str, bytes]:
+def _find_workflow(repo: Repository, judged: Judged, asked: str, start: str | Path) -> tuple[str, bytes]:
     """The workflow's path from the root and its text at head. Asked for by name, or path from the root or from here."""
+    from pathlib import Path  # noqa: PLC0415 (slow to import, and lanes do without)
+
     read = sources.head_reader(repo, judged)
     tried = [Path(asked)]
     with contextlib.suppress(ValueError):
         # The file itself stays as it is named: a link must be seen.
-        file = start.resolve() / asked
+        file = Path(start).resolve() / asked
         tried.append((file.parent.resolve() / file.name).relative_to(repo.root))
     if "/" not in asked:
         tried += [Path(folder, asked) for folder in WORKFLOW_FOLDERS]
@@ -357,7 +359,7 @@ def _append(environ: Mapping[str, str], lines: Sequence[str]) -> None:
     try:
         # Not to wait for a reader, should it be a pipe.
         flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NONBLOCK
-        with open(os.open(name, flags, 0o666), "a", encoding="utf-8") as file:  # noqa: PTH123 (a descriptor)
+        with open(os.open(name, flags, 0o666), "a", encoding="utf-8") as file:
             file.write("".join(f"{line}\n" for line in lines))
     except OSError as error:
         # Without `run=` every later step that asks for it would be skipped, and the job be green.

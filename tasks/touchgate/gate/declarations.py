@@ -20,7 +20,6 @@ Top-level keys that begin with `x-` are left alone: a place for anchors.
 from __future__ import annotations
 
 import re
-from pathlib import PurePosixPath
 
 from touchgate.gate import located, workflow
 from touchgate.gate.check_declarations import LONGEST_MINUTES, NAME, NAME_CURE, CheckReader
@@ -300,6 +299,8 @@ class _Reader:
         file = located.text(file_node, "'workflow'", self.problems)
         if file is None:
             return ()
+        from pathlib import PurePosixPath  # noqa: PLC0415 (slow to import, and few lanes read a workflow)
+
         if PurePosixPath(file).is_absolute() or ".." in PurePosixPath(file).parts:
             self.problem(file_node.at, f"'{file}' is not a path from the repository's root")
             return ()

@@ -1,11 +1,13 @@
-"""What is asked of a repository, through git's plumbing and with `-z`. Trouble is a `GitFault`."""
+"""What is asked of a repository, through git's plumbing and with `-z`. Trouble is a `GitFault`.
+
+Paths are texts where two commits are compared: pathlib takes longer to import than git to compare them.
+"""
 
 from __future__ import annotations
 
 import os
 import re
 import stat
-from pathlib import Path
 
 from touchgate.gate import process
 from touchgate.gate.objects import Commit, ObjectReader, TreeEntry, is_name, parse_commit, parse_tree
@@ -24,6 +26,7 @@ from touchgate.gate.values import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
+    from pathlib import Path
     from types import TracebackType
 
     from touchgate.gate.remote import Remote
@@ -52,58 +55,85 @@ _FULL_ID = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 
 def find_root(start: Path) -> Path | None:
     """The top folder of the checkout that `start` lies in, or None. Asks git only where no `.git` is found."""
-    start = start.resolve()
-    for folder in (start, *start.parents):
-        if _is_git(folder / ".git"):
+    top = find_top(start)
+    return None if top is None else _path(top)
+
+
+def find_top(start: str | Path) -> str | None:
+    """`find_root`, as text."""
+    folder = start = os.path.realpath(start)
+    while True:
+        if _is_git(os.path.join(folder, ".git")):
             return folder
+        above = os.path.dirname(folder)
+        if above == folder:
+            break
+        folder = above
     try:
         answer = Repository(start)._run("rev-parse", "--show-toplevel")  # noqa: SLF001
     except GitFault:
         return None
-    return Path(os.fsdecode(answer[:-1])) if len(answer) > 1 else None
+    return os.fsdecode(answer[:-1]) if len(answer) > 1 else None
+
+
+def _path(text: str) -> Path:
+    from pathlib import Path  # noqa: PLC0415 (slow to import)
+
+    return Path(text)
 
 
 _HEAD = re.compile(rb"ref: *refs/\S+\s*|(?:[0-9a-f]{40}|[0-9a-f]{64})\s*")
 
 
-def _is_git(dot_git: Path) -> bool:
+def _is_git(dot_git: str) -> bool:
     """Whether git would take this for a repository, or for a file that names one: a HEAD, objects and refs."""
     try:
-        if dot_git.is_file():
-            text = dot_git.read_bytes()
-            return text.startswith(b"gitdir: ") and _is_git_dir(dot_git.parent / os.fsdecode(text[8:].rstrip(b"\r\n")))
+        if os.path.isfile(dot_git):
+            text = _content(dot_git)
+            folder = os.path.join(os.path.dirname(dot_git), os.fsdecode(text[8:].rstrip(b"\r\n")))
+            return text.startswith(b"gitdir: ") and _is_git_dir(folder)
         return _is_git_dir(dot_git)
     except (OSError, ValueError):
         return False
 
 
-def _is_git_dir(folder: Path) -> bool:
-    head = folder / "HEAD"
-    if head.is_symlink():
-        if not os.readlink(head).startswith("refs/"):  # noqa: PTH115 (as text)
+def _is_git_dir(folder: str) -> bool:
+    head = os.path.join(folder, "HEAD")
+    if os.path.islink(head):
+        if not os.readlink(head).startswith("refs/"):
             return False
-    elif not head.is_file() or not _HEAD.fullmatch(head.read_bytes()):
+    elif not os.path.isfile(head) or not _HEAD.fullmatch(_content(head)):
         return False
     common = folder
-    if (folder / "commondir").is_file():
-        common = folder / os.fsdecode((folder / "commondir").read_bytes()).rstrip("\r\n")
-    return (common / "objects").is_dir() and (common / "refs").is_dir()
+    if os.path.isfile(os.path.join(folder, "commondir")):
+        common = os.path.join(folder, os.fsdecode(_content(os.path.join(folder, "commondir"))).rstrip("\r\n"))
+    return os.path.isdir(os.path.join(common, "objects")) and os.path.isdir(os.path.join(common, "refs"))
+
+
+def _content(file: str) -> bytes:
+    with open(file, "rb") as opened:
+        return opened.read()
 
 
 class Repository:
     """A checkout. Not for several threads at once; `close` (or `with`) ends the process that it keeps."""
 
-    def __init__(self, root: Path, environ: Mapping[str, str] = os.environ, *, bare: bool = False) -> None:
-        self.root = root
+    def __init__(self, root: str | Path, environ: Mapping[str, str] = os.environ, *, bare: bool = False) -> None:
+        self.top = os.fspath(root)
         self.environ = environment(environ)
         self.is_bare = bare
         """A temporary repository without a checkout: nothing of a working tree can be asked."""
         self.remote: Remote | None = None
-        self.history_environ = {**self.environ, "GIT_DIR": str(root)} if bare else self.environ
-        self._common: Path | None = root if bare else None
+        self.history_environ = {**self.environ, "GIT_DIR": self.top} if bare else self.environ
+        self._common: str | None = self.top if bare else None
         self._objects: ObjectReader | None = None
         self._special: list[IndexEntry] | None = None
         self._trees: dict[str, dict[str, TreeEntry]] = {}
+
+    @property
+    def root(self) -> Path:
+        """The top folder of the checkout; as text: `top`."""
+        return _path(self.top)
 
     def __enter__(self) -> Repository:  # noqa: PYI034 (typing.Self is not in Python 3.10)
         return self
@@ -134,7 +164,7 @@ class Repository:
         # Its settings hold all that git reads for the clone: no other file is to be read beside it.
         alone = {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_SYSTEM": os.devnull, "GIT_CONFIG_NOSYSTEM": "1"}
         self.history_environ = {**self.environ, **alone, "GIT_DIR": str(folder)}
-        self._common = folder
+        self._common = str(folder)
 
     # ---- objects
 
@@ -252,7 +282,7 @@ class Repository:
 
     def _found(self, requests: Sequence[str], limit: int | None) -> list[tuple[str, bytes, bytes] | None]:
         if self._objects is None:
-            self._objects = ObjectReader(self.root, self.history_environ)
+            self._objects = ObjectReader(self.top, self.history_environ)
         try:
             return self._objects.read([os.fsencode(request) for request in requests], limit)
         except GitFault:
@@ -298,20 +328,21 @@ class Repository:
 
     def shallow_commits(self) -> frozenset[str]:
         """The commits whose parents were cut off when this clone was made; empty in a whole one."""
+        file = self._in_common("shallow")
         try:
-            return frozenset((self.common_dir / "shallow").read_text("ascii").split())
+            return frozenset(_content(file).decode("ascii").split())
         except FileNotFoundError:
             return frozenset()
         except (OSError, ValueError) as error:
-            raise GitFault(f"{self.common_dir / 'shallow'} can't be read: {error}") from error
+            raise GitFault(f"{file} can't be read: {error}") from error
 
     def symbolic_ref(self, name: str) -> str | None:
         """The ref that a symbolic ref such as refs/remotes/origin/HEAD points to, or None."""
         try:
-            text = (self.common_dir / name).read_bytes()
+            text = _content(self._in_common(name))
         except OSError:
             # Not a loose file: only another ref storage could still know it.
-            if not (self.common_dir / "reftable").exists():
+            if not os.path.exists(self._in_common("reftable")):
                 return None
             text = b"ref: " + self._run("symbolic-ref", "--quiet", name, allowed=(0, 1))
         target = os.fsdecode(text[5:].strip())
@@ -325,38 +356,45 @@ class Repository:
 
     def has_ref(self, name: str) -> bool:
         """Whether there is a ref of this name, whatever became of the commit that it names."""
-        if (self.common_dir / name).is_file():
+        if os.path.isfile(self._in_common(name)):
             return True
         try:
-            packed = (self.common_dir / "packed-refs").read_bytes()
+            packed = _content(self._in_common("packed-refs"))
         except OSError:
             packed = b""
         if re.search(rb"(?m)^[0-9a-f]+ " + re.escape(os.fsencode(name)) + rb"$", packed):
             return True
-        return (self.common_dir / "reftable").exists() and name in self.refs(name)
+        return os.path.exists(self._in_common("reftable")) and name in self.refs(name)
 
     @property
     def git_dir(self) -> Path:
         """The folder of this checkout's own HEAD and index: .git, or where a file .git (worktree, submodule) points."""
-        dot_git = self.root / ".git"
+        return _path(self._git_dir())
+
+    @property
+    def common_dir(self) -> Path:
+        """The folder that all worktrees of the repository share, or the temporary one that stands in for it."""
+        return _path(self._in_common(""))
+
+    def _git_dir(self) -> str:
+        dot_git = os.path.join(self.top, ".git")
         try:
-            if dot_git.is_file():
-                text = os.fsdecode(dot_git.read_bytes()).rstrip("\n")
-                return self.root / text.removeprefix("gitdir: ")
+            if os.path.isfile(dot_git):
+                text = os.fsdecode(_content(dot_git)).rstrip("\n")
+                return os.path.join(self.top, text.removeprefix("gitdir: "))
         except OSError as error:
             raise GitFault(f"{dot_git} can't be read: {error}") from error
         return dot_git
 
-    @property
-    def common_dir(self) -> Path:
-        """The folder that all worktrees of the repository share."""
+    def _in_common(self, name: str) -> str:
         if self._common is not None:
-            return self._common
-        git_dir = self.git_dir
+            return os.path.join(self._common, name)
+        git_dir = self._git_dir()
         try:
-            return git_dir / os.fsdecode((git_dir / "commondir").read_bytes()).rstrip("\n")
+            shared = os.fsdecode(_content(os.path.join(git_dir, "commondir"))).rstrip("\n")
         except OSError:
-            return git_dir
+            return os.path.join(git_dir, name)
+        return os.path.join(git_dir, shared, name)
 
     # ---- differences
 
@@ -399,7 +437,7 @@ class Repository:
         return [entry for entry in self.special() if entry.path.rpartition("/")[0] == folder and self._is_left_out(entry)]
 
     def _is_left_out(self, entry: IndexEntry) -> bool:
-        return "skip-worktree" in entry.flags and not os.path.lexists(self.root / entry.path)
+        return "skip-worktree" in entry.flags and not os.path.lexists(os.path.join(self.top, entry.path))
 
     def tracked(self, pathspecs: Sequence[str] | None = None) -> list[IndexEntry]:
         """The index's entries at or below the given paths (taken literally), in the index's order; None: all."""
@@ -461,7 +499,7 @@ class Repository:
             elif kind != entry.mode:
                 found.append(Difference(entry.path, _status_of(entry.mode, kind), entry.mode, kind, entry.blob, ""))
             elif entry.mode == SYMLINK:
-                target = os.fsencode(os.readlink(self.root / entry.path))  # noqa: PTH115 (as bytes)
+                target = os.fsencode(os.readlink(self.root / entry.path))
                 if _blob_id(target, len(entry.blob)) != entry.blob:
                     found.append(Difference(entry.path, "M", SYMLINK, SYMLINK, entry.blob, ""))
             elif entry.mode != GITLINK:
@@ -528,11 +566,11 @@ class Repository:
     def _ask(self, *arguments: str, allowed: tuple[int, ...] = (0,)) -> bytes:
         """Run a git that is asked about commits, wherever they are."""
         # Comparing two commits, git would read the whole index first: in a large checkout most of the time that it takes.
-        environ = {**self.history_environ, "GIT_INDEX_FILE": str(self.git_dir / "no-index-of-touchgate")}
-        return process.run(self.root, environ, *arguments, allowed=allowed)
+        environ = {**self.history_environ, "GIT_INDEX_FILE": os.path.join(self._git_dir(), "no-index-of-touchgate")}
+        return process.run(self.top, environ, *arguments, allowed=allowed)
 
     def _run(self, *arguments: str, stdin: bytes = b"", allowed: tuple[int, ...] = (0,)) -> bytes:
-        return process.run(self.root, self.environ, *arguments, stdin=stdin, allowed=allowed)
+        return process.run(self.top, self.environ, *arguments, stdin=stdin, allowed=allowed)
 
 
 def missing(what: str, commit: str) -> GitFault:

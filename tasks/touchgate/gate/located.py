@@ -8,7 +8,6 @@ nest or expand without measure. Merge keys (`<<`) are carried out.
 from __future__ import annotations
 
 import re
-from difflib import get_close_matches
 
 import yaml
 
@@ -83,6 +82,8 @@ def excerpt(lines: ListOf[str], at: At) -> list[str]:
 
 def did_you_mean(word: str, known: Iterable[str]) -> str | None:
     """A hint that names the known word closest to a mistaken one; None where none is close."""
+    from difflib import get_close_matches  # noqa: PLC0415 (few declarations hold a mistake)
+
     close = get_close_matches(word, list(known), n=1)
     return f"did you mean '{close[0]}'?" if close else None
 

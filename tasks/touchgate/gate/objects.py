@@ -39,7 +39,7 @@ class TreeEntry(NamedTuple):
 class ObjectReader:
     """One `git cat-file --batch`, asked again and again."""
 
-    def __init__(self, root: Path, environ: Mapping[str, str]) -> None:
+    def __init__(self, root: str | Path, environ: Mapping[str, str]) -> None:
         self._git = Kept(root, environ, "cat-file", "--batch")
         self._pending = b""
         self._at = 0

@@ -75,12 +75,14 @@ def environment(environ: Mapping[str, str]) -> dict[str, str]:
     return {**kept, **_SET}
 
 
-def command(root: Path, *arguments: str) -> list[str]:
+def command(root: str | Path, *arguments: str) -> list[str]:
     """The command line of a git that works in the folder `root`."""
     return ["git", *_PREFIX, "-C", str(root), *arguments]
 
 
-def run(root: Path, environ: Mapping[str, str], *arguments: str, stdin: bytes = b"", allowed: tuple[int, ...] = (0,)) -> bytes:
+def run(
+    root: str | Path, environ: Mapping[str, str], *arguments: str, stdin: bytes = b"", allowed: tuple[int, ...] = (0,)
+) -> bytes:
     """Run git in a folder to its end; its standard output. Raises GitFault, also for an exit code that is not allowed."""
     try:
         code, answer, said = Child(command(root, *arguments), environ).communicate(stdin, TIME_LIMIT)
@@ -96,7 +98,7 @@ def run(root: Path, environ: Mapping[str, str], *arguments: str, stdin: bytes = 
 class Kept:
     """A git that is kept and asked again and again over its standard input."""
 
-    def __init__(self, root: Path, environ: Mapping[str, str], *arguments: str) -> None:
+    def __init__(self, root: str | Path, environ: Mapping[str, str], *arguments: str) -> None:
         self._root = root
         self._name = arguments[0]
         self._said = b""
@@ -152,7 +154,7 @@ class Kept:
 
 
 def watch(
-    root: Path, environ: Mapping[str, str], *arguments: str, deadline: float, stall: float, stdin: bytes = b""
+    root: str | Path, environ: Mapping[str, str], *arguments: str, deadline: float, stall: float, stdin: bytes = b""
 ) -> tuple[int, bytes, str]:
     """Run a git that talks to a remote: (exit code, standard output, the end of standard error).
 
@@ -230,7 +232,7 @@ def _raise_missing(error: OSError) -> NoReturn:
     raise GitFault(f"git can't be started: {error}") from error
 
 
-def fault(name: str, code: int, stderr: bytes, root: Path) -> GitFault:
+def fault(name: str, code: int, stderr: bytes, root: str | Path) -> GitFault:
     """The fault of a git command that ended with an exit code it may not end with."""
     text = stderr.decode("utf-8", "replace").strip()
     if "dubious ownership" in text:
