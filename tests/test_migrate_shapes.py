@@ -287,9 +287,7 @@ def broken(text: str, chance: random.Random) -> str:
                 line[: chance.randint(0, 60)].rstrip("\n") + "\n",
                 " " * chance.randint(1, 3) + line,
                 line[chance.randint(0, 4) :],
-                line.replace(
-                    chance.choice(["'", ":", "- ", "&", "*", "true", "needs"]), chance.choice(["", "'", "x", "[", "!"]), 1
-                ),
+                line.replace(spoilt, by, 1),
             ]
         )
     return "".join(lines)
