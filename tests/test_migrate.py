@@ -258,6 +258,7 @@ def test_drift_is_told_with_both_places(command, tmp_path):
         ("needs.gate.outputs.z == 'true'", "'x': 'gate' has no output 'z'"),
         ("needs.gate.outputs.a == 'true' || always()", "'x': a status function beside the gate's output, and not by `&&`, means something else in a step"),
         ("${{ needs.gate.outputs.a }} == 'true'", "'x': this condition can't be read: text around `${{ }}` makes it always true"),
+        ("needs.gate.outputs.a == 'true' && (needs.gate.result != 'failure' || failure())", "'x': without its test of the gate's result it would imply success()"),
         ("needs.gate.outputs.a ==", "'x': this condition can't be read: it ends too early"),
         ("needs.gate.outputs.a == 'true' && needs.gate.result == 'failure'", "'x': it never holds when the gate job succeeds"),
     ],

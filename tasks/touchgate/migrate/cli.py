@@ -16,8 +16,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
+from touchgate.gate.answers import WORKFLOW_FOLDERS
+from touchgate.gate.asked import UsageFault
 from touchgate.gate.check_declarations import NAME
-from touchgate.gate.cli import WORKFLOW_FOLDERS, UsageFault
 from touchgate.gate.declarations import read_lanes
 from touchgate.gate.located import DeclarationError, did_you_mean
 from touchgate.gate.sources import ENDINGS, FOLDER

@@ -83,6 +83,8 @@ def split(text: str | None, gates: Mapping[str, Gate], further: str | None = Non
         if expressions.has_status(part):
             raise Unsafe("a status function beside the gate's output, and not by `&&`, means something else in a step")
         asks += _flat(formula(part, gates, positive=True))
+    if root is not None and expressions.has_status(root) and not statuses:
+        raise Unsafe("without its test of the gate's result it would imply success()")
     implied = all(bare(part).kind == "call" and bare(part).value == "success" for part in statuses)
     if further is not None and not implied:
         raise Unsafe("the gate job has an `if:` of its own, and this job runs where the gate was skipped as well")
