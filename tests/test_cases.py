@@ -16,7 +16,8 @@ from pathlib import Path
 import pytest
 
 from tests import random_histories
-from touchgate.gate import change, cli
+from touchgate.gate import answers, change, cli
+from touchgate.gate.asked import Asked
 from touchgate.gate.git import Repository
 from touchgate.gate.history import depth_of
 from touchgate.gate.situations import SITUATIONS
@@ -188,8 +189,8 @@ def lanes(project):
     def decide(environ=None):
         with Repository(project.root, project.environ) as repo:
             judged = change.resolve(repo, environ=environ or {})
-            asked = cli.Asked(None, None, None, (), "smoke", as_json=False)
-            answer = cli.decide(repo, judged, asked, project.root, environ or {})
+            asked = Asked(None, None, None, (), "smoke", as_json=False)
+            answer = answers.decide(repo, judged, asked, project.root, environ or {})
         assert judged.change.open_reason is None
         return {lane.lane: lane.decision.value for lane in answer.decisions}
 

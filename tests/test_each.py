@@ -13,7 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from touchgate.gate import change, cli, sources
+from touchgate.gate import answers, change, cli, sources
+from touchgate.gate.asked import Asked, parse
 from touchgate.gate.declarations import read_lanes
 from touchgate.gate.declared import read_both
 from touchgate.gate.git import Repository
@@ -390,7 +391,7 @@ def test_everything_runs_where_nothing_can_be_told(crates, worktree):
 def test_git_that_can_t_be_used_leaves_the_folders_on_the_disk(crates, monkeypatch):
     (crates.root / ".git/HEAD").write_text("ref: refs/heads/none\n")
     (crates.root / ".git/index").write_bytes(b"broken")
-    answer = cli.answer_to(cli.Asked(None, None, None, (), "smoke", as_json=False), crates.root, crates.environ)
+    answer = cli.answer_to(Asked(None, None, None, (), "smoke", as_json=False), crates.root, crates.environ)
     assert answer.judged.change.open_reason
     assert answer.lanes == ("ws-a", "ws-b", "all")
 
@@ -498,9 +499,9 @@ def test_folders_of_many_random_working_trees(project, seed):
 def gate(project, *words, **environ):
     output = project.root.parent / "output"
     output.write_text("")
-    answer = cli.answer_to(cli._asked(words, environ), project.root, project.environ)
+    answer = cli.answer_to(parse(words, environ), project.root, project.environ)
     cli._append_outputs(answer, {"GITHUB_OUTPUT": str(output)})
-    return cli.as_data(answer), output.read_text()
+    return answers.as_data(answer), output.read_text()
 
 
 def test_the_gate_lists_them_for_a_matrix(crates):

@@ -8,7 +8,8 @@ import subprocess
 
 import pytest
 
-from touchgate.gate.cli import Asked, answer_to
+from touchgate.gate.asked import Asked
+from touchgate.gate.cli import answer_to
 from touchgate.gate.declarations import read_lanes
 from touchgate.gate.model import Change, TouchedPath
 from touchgate.gate.plan import plan

@@ -11,7 +11,7 @@ import re
 
 import yaml
 
-from touchgate.gate.model import At
+from touchgate.gate.model import At, Refusal
 from touchgate.gate.values import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ class Problem(NamedTuple):
         return f"{self.at}: {self.message}" + (f"; {self.hint}" if self.hint else "")
 
 
-class DeclarationError(Exception):
+class DeclarationError(Refusal):
     """Mistakes in declarations, all of them, sorted by place. Its text is what a person should read.
 
     sources: file -> content, for the line under each problem; a file that is not there is shown without.

@@ -15,6 +15,10 @@ SUITES = ("smoke", "performance", "full")
 """In growing order: performance runs smoke first, full runs everything."""
 
 
+class Refusal(Exception):
+    """What was asked for, or what is declared, can't be used. Its text is for a person, one line or more."""
+
+
 class At(NamedTuple):
     """A place in a declaration. Line and column count from 1."""
 

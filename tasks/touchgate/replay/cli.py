@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
-from touchgate.gate.cli import Asked, UsageFault
+from touchgate.gate.asked import Asked, UsageFault
 from touchgate.gate.git import GitFault, Repository, find_root
 from touchgate.gate.model import SUITES
 from touchgate.replay import history as history_of

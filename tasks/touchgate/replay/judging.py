@@ -6,8 +6,9 @@ import time
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from touchgate.gate import answers
 from touchgate.gate import change as change_of
-from touchgate.gate import cli as gate
+from touchgate.gate.asked import Asked, UsageFault
 from touchgate.gate.git import GitFault
 from touchgate.gate.located import DeclarationError
 from touchgate.gate.plan import runs_in
@@ -42,7 +43,7 @@ class Played:
     notes: tuple[str, ...] = ()
 
 
-def play(repo: Repository, merge: Merge, asked: gate.Asked, start: Path, *, today: bool) -> Played:
+def play(repo: Repository, merge: Merge, asked: Asked, start: Path, *, today: bool) -> Played:
     """Judge a change. today: by the lanes (or the workflow) of the checkout in place of those that its head declared.
 
     What can't be told or read is open, with the reason.
@@ -52,7 +53,7 @@ def play(repo: Repository, merge: Merge, asked: gate.Asked, start: Path, *, toda
     return replace(found, seconds=time.perf_counter() - began)
 
 
-def _ask(repo: Repository, merge: Merge, asked: gate.Asked, start: Path, *, today: bool) -> Played:
+def _ask(repo: Repository, merge: Merge, asked: Asked, start: Path, *, today: bool) -> Played:
     # Nothing of the environment: neither an event nor a variable of today says anything about then.
     try:
         judged = change_of.resolve(repo, base=merge.base, head=merge.head, environ={})
@@ -63,8 +64,8 @@ def _ask(repo: Repository, merge: Merge, asked: gate.Asked, start: Path, *, toda
     if today:
         judged = judged._replace(base_tip=None, change=change._replace(head_is_worktree=True))
     try:
-        answer = gate.decide(repo, judged, asked, start, {})
-    except gate.UsageFault as fault:
+        answer = answers.decide(repo, judged, asked, start, {})
+    except UsageFault as fault:
         return replace(seen, nothing=str(fault).partition("\n")[0])
     except (DeclarationError, GitFault) as fault:
         return replace(seen, open_reason=seen.open_reason or str(fault).partition("\n")[0])

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from touchgate.edge.commands.base import print_json
 from touchgate.edge.planning import UsageFault, expand_all
 from touchgate.gate import lint, workflow
-from touchgate.gate.cli import WORKFLOW_FOLDERS
+from touchgate.gate.answers import WORKFLOW_FOLDERS
 from touchgate.gate.closure import lint as closure_lint
 from touchgate.gate.closure.of_lanes import LaneClosures
 from touchgate.gate.closure.references import Settings

@@ -1,0 +1,228 @@
+"""The whole answer of `touchgate gate`: which lanes run, or whether a workflow does, and how that is told."""
+
+from __future__ import annotations
+
+import contextlib
+
+from touchgate.gate import forge, sources, workflow
+from touchgate.gate.asked import UsageFault
+from touchgate.gate.change import Judged
+from touchgate.gate.declared import opened, read_both
+from touchgate.gate.git import GitFault
+from touchgate.gate.located import DeclarationError, did_you_mean
+from touchgate.gate.model import Change, Decision, LaneDecision
+from touchgate.gate.plan import plan
+from touchgate.gate.values import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+    from typing import Any
+
+    from touchgate.gate.asked import Asked
+    from touchgate.gate.git import Repository
+    from touchgate.gate.model import Lane
+
+__all__ = ["Answer", "as_data", "decide", "in_words", "nothing_known", "opened", "unread"]
+
+WORKFLOW_FOLDERS = (".github/workflows", ".forgejo/workflows", ".gitea/workflows")
+
+
+class Answer(NamedTuple):
+    """The whole decision. lanes, declared (as at head): None where it is a workflow that was asked about."""
+
+    run: bool
+    judged: Judged
+    suite: str
+    decisions: tuple[LaneDecision, ...]
+    lanes: tuple[str, ...] | None
+    notes: tuple[str, ...] = ()
+    declared: Mapping[str, Lane] | None = None
+    each: Mapping[str, dict[str, str]] | None = None
+    """For a matrix: of the lanes that were made for a folder, which."""
+
+
+def unread(asked: Asked, judged: Judged) -> Answer:
+    """The open answer where no lane can be read: all that was asked for runs."""
+    reason = judged.change.open_reason or judged.due or ""
+    names = (asked.workflow,) if asked.workflow else asked.lanes
+    decisions = tuple(LaneDecision(name, Decision.RUN, reason, asked.suite) for name in names)
+    return Answer(True, judged, asked.suite, decisions, asked.lanes or None)
+
+
+def nothing_known(reason: str) -> Judged:
+    """The judgement where git can't be asked at all."""
+    return Judged(Change(None, None, None, "none", "unknown", "unknown", True, (), reason))
+
+
+def decide(repo: Repository, judged: Judged, asked: Asked, start: str | Path, environ: Mapping[str, str]) -> Answer:
+    """Decide about a change that is judged already. Raises UsageFault, DeclarationError and GitFault."""
+    if asked.workflow:
+        return _of_workflow(repo, judged, asked, start, environ)
+    found = read_both(repo, judged)
+    judged, head, base = found.judged, found.head, found.base
+    if not head and not base:
+        raise UsageFault(f"no lane is declared: there is no {sources.FOLDER}/*.yml")
+    made = plan(head, base, judged.change, asked.suite, due=judged.due, gained=found.gained, included=found.included)
+    every = {**(base or {}), **head}
+    groups = {lane.each.group for lane in every.values() if lane.each}
+    unknown = [name for name in asked.lanes if name not in made.by_name and name not in groups]
+    if unknown:
+        raise UsageFault("\n".join(_unknown_lane(name, [*made.by_name, *groups]) for name in unknown))
+    decisions = tuple(lane for lane in made.lanes if not asked.lanes or _is_asked_for(every[lane.lane], asked.lanes))
+    running = tuple(lane.lane for lane in decisions if lane.decision is Decision.RUN)
+    return Answer(bool(running), judged, asked.suite, decisions, running, declared=head, each=_folders(every))
+
+
+def _is_asked_for(lane: Lane, names: Sequence[str]) -> bool:
+    return lane.name in names or (lane.each is not None and lane.each.group in names)
+
+
+def _folders(lanes: Mapping[str, Lane]) -> dict[str, dict[str, str]]:
+    return {
+        name: {"group": lane.each.group, "name": lane.each.name, "path": lane.each.path}
+        for name, lane in lanes.items()
+        if lane.each
+    }
+
+
+def _unknown_lane(name: str, known: Sequence[str]) -> str:
+    hint = did_you_mean(name, known)
+    return f"no lane '{name}'" + (f"; {hint}" if hint else "")
+
+
+# ---- one workflow's own list
+
+
+def _of_workflow(repo: Repository, judged: Judged, asked: Asked, start: str | Path, environ: Mapping[str, str]) -> Answer:
+    if asked.lanes:
+        raise UsageFault("a workflow's own path list names no lanes: give either WORKFLOW or --lane")
+    file, text = _find_workflow(repo, judged, str(asked.workflow), start)
+    at_head = workflow.read_paths(text, file)
+    name = _workflow_event(forge.read(environ))
+    choice = workflow.choose(at_head, name)
+    words = choice.words
+    notes = [f"note: {problem}" for problem in at_head.faults]
+    lists = [(at_head, "")]
+    try:
+        at_base = sources.base_reader(repo, judged)(file)
+        if at_base is not None and at_base != text:
+            lists.append((workflow.read_paths(at_base, file), " of the base branch's tip"))
+    except (DeclarationError, GitFault) as error:
+        first = str(error).partition("\n")[0]
+        judged = opened(judged, f"the workflow at the base branch's tip can't be read: {first}")
+    because = judged.change.open_reason or judged.due
+    if because:
+        decision = LaneDecision(file, Decision.RUN, because, asked.suite)
+        return Answer(True, judged, asked.suite, (decision,), None, tuple(notes))
+    touched = [path.path for path in judged.change.paths]
+    decision = LaneDecision(file, Decision.SKIP, "", asked.suite)
+    for paths, which in lists:
+        answer = workflow.decide(paths, name, touched)
+        if answer.run:
+            reason = _match(answer) or (f"{answer.path} is not ignored by {words}" if answer.path else words)
+            decision = LaneDecision(file, Decision.RUN, reason + which, asked.suite, answer.path, answer.pattern)
+            break
+        if not which:
+            reason = workflow.skipped_because(answer, choice, len(touched))
+            decision = decision._replace(reason=reason, path=answer.path, pattern=answer.pattern)
+    return Answer(decision.decision is Decision.RUN, judged, asked.suite, (decision,), None, tuple(notes))
+
+
+def _match(answer: workflow.Answer) -> str:
+    if answer.pattern is None or answer.path is None:
+        return ""
+    if answer.path.endswith("/"):
+        return f"what differs below {answer.path} can't be told, and {answer.pattern.text} at {answer.pattern.at} may match it"
+    return f"{answer.path} matches {answer.pattern.text} at {answer.pattern.at}"
+
+
+def _workflow_event(event: forge.Event | None) -> str | None:
+    """The event whose list counts; None (a dispatch, a local call): the workflow's first, pull requests before pushes.
+
+    An event that could have a list but has none in this workflow is passed on: its answer is that everything touches.
+    """
+    if event is None:
+        return None
+    if event.rule is forge.Rule.PULL_REQUEST and event.name not in workflow.FILTERED_EVENTS:
+        return "pull_request"
+    return event.name if event.name in workflow.FILTERED_EVENTS else None
+
+
+def _find_workflow(repo: Repository, judged: Judged, asked: str, start: str | Path) -> tuple[str, bytes]:
+    """The workflow's path from the root and its text at head. Asked for by name, or path from the root or from here."""
+    from pathlib import Path  # noqa: PLC0415 (slow to import, and lanes do without)
+
+    read = sources.head_reader(repo, judged)
+    tried = [Path(asked)]
+    with contextlib.suppress(ValueError):
+        # The file itself stays as it is named: a link must be seen.
+        file = Path(start).resolve() / asked
+        tried.append((file.parent.resolve() / file.name).relative_to(repo.root))
+    if "/" not in asked:
+        tried += [Path(folder, asked) for folder in WORKFLOW_FOLDERS]
+    for path in tried:
+        text = None if path.is_absolute() or ".." in path.parts else read(path.as_posix())
+        if text is not None:
+            return path.as_posix(), text
+    raise UsageFault(f"there is no workflow {asked} at head (looked for {', '.join(dict.fromkeys(map(str, tried)))})")
+
+
+# ---- telling
+
+
+def in_words(answer: Answer) -> list[str]:
+    """The reasons, line by line, safe to show on a terminal and in a forge's log."""
+    change = answer.judged.change
+    tree = " with what is uncommitted" if change.head_is_worktree and change.head else ""
+    lines = [
+        f"base        {change.base or 'unknown'}  ({change.base_from})",
+        f"head        {change.head or 'unknown'}{tree}  ({change.head_from})",
+        f"merge base  {', '.join(answer.judged.merge_bases) or change.merge_base or 'unknown'}  ({change.proof})",
+        *answer.judged.notes,
+    ]
+    if change.open_reason:
+        lines.append(f"everything runs: {change.open_reason}")
+    elif answer.judged.due:
+        lines.append(f"everything is due: {answer.judged.due}")
+    else:
+        lines.append(f"{len(change.paths)} path{'' if len(change.paths) == 1 else 's'} touched")
+    width = max((len(lane.lane) for lane in answer.decisions), default=0)
+    lines += [f"{lane.decision.value:4}  {lane.lane:{width}}  {lane.reason}" for lane in answer.decisions]
+    return [_safe(line) for line in (*lines, *answer.notes)]
+
+
+def _safe(line: str) -> str:
+    """The line with unprintable characters as escapes: a file's name must not speak to a terminal or a forge."""
+    if line.isprintable():
+        return line
+    return "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in line)
+
+
+def as_data(answer: Answer) -> dict[str, Any]:
+    """The stable machine form."""
+    change = answer.judged.change
+    return {
+        "schema": 1,
+        "run": answer.run,
+        "base": change.base,
+        "head": change.head,
+        "merge_base": change.merge_base,
+        "merge_bases": list(answer.judged.merge_bases),
+        "proof": change.proof,
+        "open_reason": change.open_reason,
+        "due": answer.judged.due,
+        "suite": answer.suite,
+        "lanes": [
+            {
+                "name": lane.lane,
+                "decision": lane.decision.value,
+                "reason": lane.reason,
+                "path": lane.path,
+                "pattern": lane.pattern.text if lane.pattern else None,
+                "where": str(lane.pattern.at) if lane.pattern else None,
+                "each": (answer.each or {}).get(lane.lane),
+            }
+            for lane in answer.decisions
+        ],
+    }
