@@ -191,6 +191,7 @@ def test_lists_together_say_what_each_says_alone(lists, paths):
     index = Index(named)
     assert index.touched(paths) == alone
     assert index.touched(paths) == alone, "a second look, from what the first one remembered"
+    assert Index(named, paths).touched(paths) == alone, "with what other paths would need left out"
 
 
 @settings(max_examples=EXAMPLES // 10, deadline=None)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 
-from touchgate.gate import forge, sources, workflow
+from touchgate.gate import forge, sources
 from touchgate.gate.asked import UsageFault
 from touchgate.gate.change import Judged
 from touchgate.gate.declared import opened, read_both
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import Any
 
+    from touchgate.gate import workflow
     from touchgate.gate.asked import Asked
     from touchgate.gate.git import Repository
     from touchgate.gate.model import Lane
@@ -97,6 +98,8 @@ def _unknown_lane(name: str, known: Sequence[str]) -> str:
 def _of_workflow(repo: Repository, judged: Judged, asked: Asked, start: str | Path, environ: Mapping[str, str]) -> Answer:
     if asked.lanes:
         raise UsageFault("a workflow's own path list names no lanes: give either WORKFLOW or --lane")
+    from touchgate.gate import workflow  # noqa: PLC0415 (lanes do without)
+
     file, text = _find_workflow(repo, judged, str(asked.workflow), start)
     at_head = workflow.read_paths(text, file)
     name = _workflow_event(forge.read(environ))
@@ -142,6 +145,8 @@ def _workflow_event(event: forge.Event | None) -> str | None:
 
     An event that could have a list but has none in this workflow is passed on: its answer is that everything touches.
     """
+    from touchgate.gate import workflow  # noqa: PLC0415 (lanes do without)
+
     if event is None:
         return None
     if event.rule is forge.Rule.PULL_REQUEST and event.name not in workflow.FILTERED_EVENTS:

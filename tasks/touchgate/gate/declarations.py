@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import re
 
-from touchgate.gate import located, workflow
+from touchgate.gate import located
 from touchgate.gate.check_declarations import LONGEST_MINUTES, NAME, NAME_CURE, CheckReader
 from touchgate.gate.located import DeclarationError, Mapping_, Node, Problem, Scalar, Sequence, did_you_mean, words
 from touchgate.gate.model import SUITES, At, ClosureDeclaration, DeviceWish, Each, Lane, Need, PathPattern
@@ -299,7 +299,10 @@ class _Reader:
         file = located.text(file_node, "'workflow'", self.problems)
         if file is None:
             return ()
-        from pathlib import PurePosixPath  # noqa: PLC0415 (slow to import, and few lanes read a workflow)
+        # Few lanes read a workflow.
+        from pathlib import PurePosixPath  # noqa: PLC0415
+
+        from touchgate.gate import workflow  # noqa: PLC0415
 
         if PurePosixPath(file).is_absolute() or ".." in PurePosixPath(file).parts:
             self.problem(file_node.at, f"'{file}' is not a path from the repository's root")

@@ -24,11 +24,9 @@ from touchgate.gate.values import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-# Most patterns: nothing but names, stars and plain sets between single slashes. They need no closer look.
-_DIGITS = "|".join(f"{low}-[{low}-9]" for low in range(10))
-_SET = rf"\[(?:{_DIGITS}|a-z|A-Z|[A-Za-z0-9_](?!-))+\]"
-_NAME = rf"(?:[A-Za-z0-9_*-]|{_SET})(?:[A-Za-z0-9_.*-]|{_SET})*"
-_PLAINLY_FINE = re.compile(rf"!?{_NAME}(?:/{_NAME})*")
+# Most patterns: nothing but names, stars and plain sets between slashes. They need no closer look.
+_SET = r"\[(?:[0-9]-9|a-z|A-Z|[A-Za-z0-9_](?!-))+\]"
+_PLAIN = re.compile(rf"!?(?:[A-Za-z0-9_*-]|{_SET})[A-Za-z0-9_.*/-]*(?:{_SET}[A-Za-z0-9_.*/-]*)*")
 _LITERAL_HEAD = re.compile(r"[^*?+\[\\]*")
 # No set of characters that a pattern can spell begins with a bracket.
 NOT_SLASH = "[^/]"
@@ -179,9 +177,13 @@ def faults(text: str) -> list[str]:
 
     One sentence each, with what to do; empty where all is well.
     """
-    if len(text) <= _LONGEST and _PLAINLY_FINE.fullmatch(text):
-        return []
-    return _faults_at_a_closer_look(text)
+    return [] if _is_plainly_fine(text) else _faults_at_a_closer_look(text)
+
+
+def _is_plainly_fine(text: str) -> bool:
+    if len(text) > _LONGEST or not _PLAIN.fullmatch(text):
+        return False
+    return not (text.endswith("/") or "//" in text or "/." in text)
 
 
 def _faults_at_a_closer_look(text: str) -> list[str]:

@@ -94,9 +94,9 @@ EVENTS = (
 )
 """Every event that has a rule. One that is not here is open."""
 
-_FULL_ID = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
+_FULL_ID = "[0-9a-f]{40}|[0-9a-f]{64}"
 # What no branch's name holds: in a revision these would mean something else.
-_NOT_IN_A_NAME = re.compile(r"[\x00-\x20\x7f~^:?*\[\\]|\.\.|@\{|^-")
+_NOT_IN_A_NAME = r"[\x00-\x20\x7f~^:?*\[\\]|\.\.|@\{|^-"
 
 
 class Event(NamedTuple):
@@ -160,7 +160,7 @@ def head_ref(environ: Mapping[str, str]) -> str | None:
     ref = environ.get("GITHUB_REF") or environ.get("CI_MERGE_REQUEST_REF_PATH") or ""
     if not ref and environ.get("CI_COMMIT_BRANCH"):
         ref = f"refs/heads/{environ['CI_COMMIT_BRANCH']}"
-    return ref if ref.startswith("refs/") and not _NOT_IN_A_NAME.search(ref) else None
+    return ref if ref.startswith("refs/") and not re.search(_NOT_IN_A_NAME, ref) else None
 
 
 def clone_url(environ: Mapping[str, str]) -> str | None:
@@ -313,7 +313,7 @@ def _id(text: str | None, source: str) -> str | None:
     text = (text or "").strip()
     if not text:
         return None
-    if not _FULL_ID.fullmatch(text.lower()) or not text.strip("0"):
+    if not re.fullmatch(_FULL_ID, text.lower()) or not text.strip("0"):
         raise _Untold(f"{source} is not a full commit id: {text[:80]!r}")
     return text.lower()
 
@@ -321,7 +321,7 @@ def _id(text: str | None, source: str) -> str | None:
 def _branch(ref: str | None) -> str | None:
     """The name of a branch, with or without refs/heads/ in front; None where it is none."""
     name = (ref or "").removeprefix("refs/heads/")
-    return None if not name or name.startswith("refs/") or _NOT_IN_A_NAME.search(name) else name
+    return None if not name or name.startswith("refs/") or re.search(_NOT_IN_A_NAME, name) else name
 
 
 def is_branch(name: str) -> bool:

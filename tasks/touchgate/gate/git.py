@@ -50,7 +50,7 @@ _CONVERTING = ("text", "crlf", "eol", "ident", "filter", "working-tree-encoding"
 _ARGUMENT_BYTES = 100_000
 _MOST_TREES = 256
 """Folders that are remembered by their ids: the same ones are asked for again and again."""
-_FULL_ID = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
+_FULL_ID = "[0-9a-f]{40}|[0-9a-f]{64}"
 
 
 def find_root(start: Path) -> Path | None:
@@ -274,7 +274,7 @@ class Repository:
         found = self._found(requests, limit)
         if self.remote is not None and None in found:
             lost = [request for request, answer in zip(requests, found, strict=True) if answer is None]
-            lost = [request for request in lost if _FULL_ID.fullmatch(request)]
+            lost = [request for request in lost if re.fullmatch(_FULL_ID, request)]
             if lost:
                 self.remote.supply(lost)
                 found = self._found(requests, limit)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from typing import Any, NoReturn
 
 _LOADER = getattr(yaml, "CLoader", yaml.SafeLoader)
-_LINE_BREAK = re.compile("\r\n|[\r\n\x85\u2028\u2029]")
+_LINE_BREAK = "\r\n|[\r\n\x85\u2028\u2029]"
 _UNPRINTABLE = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _ENDS = (yaml.MappingEndEvent, yaml.SequenceEndEvent)
 _DEEPEST = 50
@@ -66,7 +66,7 @@ def text_of(content: bytes) -> str:
 
 def split_lines(text: str) -> list[str]:
     """The lines as YAML counts them."""
-    return _LINE_BREAK.split(text)
+    return re.split(_LINE_BREAK, text)
 
 
 def excerpt(lines: ListOf[str], at: At) -> list[str]:
@@ -170,7 +170,7 @@ class _Composer:
     def build(self, events: Iterator[Any]) -> None:
         """Read all events. Raises `_Refused` and PyYAML's own errors."""
         documents = 0
-        file = self.file
+        file, stack = self.file, self.stack
         scalar, mapping, sequence = yaml.ScalarEvent, yaml.MappingStartEvent, yaml.SequenceStartEvent
         for event in events:
             # By type and not by isinstance: this loop is most of what reading lanes takes.
@@ -181,7 +181,13 @@ class _Composer:
                     self._tag(event, implicit[0] or implicit[1])
                 mark = event.start_mark
                 plain = event.style in (None, "") and event.tag is None
-                self._finish(Scalar(At(file, mark.line + 1, mark.column + 1), event.value, plain), event.anchor)
+                node = Scalar(At(file, mark.line + 1, mark.column + 1), event.value, plain)
+                if event.anchor is None and stack and type(parent := stack[-1].node) is Sequence and parent.size < _MOST_NODES:
+                    # What `_finish` does, for what most nodes are: an entry of a list.
+                    parent.items.append(node)
+                    parent.size += 1
+                else:
+                    self._finish(node, event.anchor)
             elif kind is mapping or kind is sequence:
                 self._tag(event, event.implicit)
                 self._begin(event)
@@ -312,12 +318,14 @@ def _syntax(fault: yaml.MarkedYAMLError, file: str, text: str) -> Problem:
 
 _EMPTY = frozenset({"", "~", "null", "Null", "NULL"})
 _BOOLEANS = frozenset({"yes", "no", "on", "off", "true", "false"})
-_INTEGER = re.compile(r"[-+]?(0|[1-9][0-9]*)")
-_DECIMAL = re.compile(r"[-+]?(0|[1-9][0-9]*)\.[0-9]+")
-_DOUBTFUL_NUMBER = re.compile(
+# As texts: most declarations hold nothing that begins like a number, and these take long to compile.
+_INTEGER = r"[-+]?(0|[1-9][0-9]*)"
+_DECIMAL = r"[-+]?(0|[1-9][0-9]*)\.[0-9]+"
+_DOUBTFUL_NUMBER = (
     r"[-+]?([0-9][0-9_]*(:[0-5]?[0-9])+(\.[0-9_]*)?|0[xob]?[0-9a-fA-F_]+|[0-9][0-9_]*|[0-9][0-9_]*\.[0-9_]*|"
     r"\.[0-9_]+|[0-9][0-9_]*(\.[0-9_]*)?[eE][-+]?[0-9]+|\.(inf|Inf|INF|nan|NaN|NAN))"
 )
+_NUMBERS = (_INTEGER, _DECIMAL, _DOUBTFUL_NUMBER)
 
 
 def is_empty(node: Node) -> bool:
@@ -333,7 +341,7 @@ def looks_like(node: Scalar) -> str | None:
         return "nothing"
     if node.text.lower() in _BOOLEANS:
         return "a boolean"
-    if _INTEGER.fullmatch(node.text) or _DECIMAL.fullmatch(node.text) or _DOUBTFUL_NUMBER.fullmatch(node.text):
+    if node.text[0] in "+-.0123456789" and any(re.fullmatch(shape, node.text) for shape in _NUMBERS):
         return "a number"
     return None
 
@@ -361,7 +369,7 @@ def number(node: Node, what: str, problems: list[Problem], *, largest: float, wh
     if not isinstance(node, Scalar) or not node.plain:
         problems.append(Problem(node.at, f"{what} must be {kind}, not {kind_of(node)}"))
         return None
-    plain = _INTEGER.fullmatch(node.text) or (not whole and _DECIMAL.fullmatch(node.text))
+    plain = re.fullmatch(_INTEGER, node.text) or (not whole and re.fullmatch(_DECIMAL, node.text))
     if not plain:
         written = "nothing" if is_empty(node) else node.text
         problems.append(Problem(node.at, f"{what} must be {kind} in plain digits, not {written}"))
@@ -384,9 +392,9 @@ def plain_data(node: Node, what: str, problems: list[Problem]) -> object:
         return node.text
     if node.text in ("true", "false"):
         return node.text == "true"
-    if _INTEGER.fullmatch(node.text) and len(node.text) <= 19:  # noqa: PLR2004 - 64 bits
+    if re.fullmatch(_INTEGER, node.text) and len(node.text) <= 19:  # noqa: PLR2004 - 64 bits
         return int(node.text)
-    if _DECIMAL.fullmatch(node.text):
+    if re.fullmatch(_DECIMAL, node.text):
         return float(node.text)
     taken_for = looks_like(node)
     if taken_for == "nothing":

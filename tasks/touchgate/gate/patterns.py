@@ -108,6 +108,17 @@ class _Folder(NamedTuple):
     outcome: _Outcome | None
 
 
+def _folders_above(paths: Iterable[str]) -> set[str]:
+    """Every folder that a path lies in, ending in `/`, and "" for the root."""
+    found = {""}
+    for path in paths:
+        folder = path[: path.rfind("/") + 1]
+        while folder not in found:
+            found.add(folder)
+            folder = folder[: folder.rfind("/", 0, -1) + 1]
+    return found
+
+
 class Index:
     """Many lists, matched together: the cost grows with the paths and the patterns, not with their product.
 
@@ -115,24 +126,29 @@ class Index:
     of the folders above it only, and paths of one folder share the walk down to it.
     """
 
-    def __init__(self, lists: Mapping[str, PatternList]) -> None:
+    def __init__(self, lists: Mapping[str, PatternList], paths: Iterable[str] | None = None) -> None:
+        """paths: those that will be asked about, where they are known: patterns for other folders are left out."""
         self._names = list(lists)
         self._lists = list(lists.values())
         self._bodies: list[str] = []
         self._uses: list[list[tuple[int, int]]] = []
         """For each body, where it stands: (list, index)."""
         self._groups: dict[str, list[int]] = {}
+        wanted = None if paths is None else _folders_above(paths)
         numbers: dict[str, int] = {}
         for number, patterns in enumerate(self._lists):
             for index, text in enumerate(patterns.texts):
                 body = text.removeprefix("!")
+                head = literal_head(body)
+                folder = head[: head.rfind("/") + 1]
+                if wanted is not None and folder not in wanted:
+                    continue
                 place = numbers.get(body)
                 if place is None:
                     place = numbers[body] = len(self._bodies)
                     self._bodies.append(body)
                     self._uses.append([])
-                    head = literal_head(body)
-                    self._groups.setdefault(head[: head.rfind("/") + 1], []).append(place)
+                    self._groups.setdefault(folder, []).append(place)
                 self._uses[place].append((number, index))
         self._starts: dict[str, State] = {}
         self._folders: dict[str, _Folder] = {}

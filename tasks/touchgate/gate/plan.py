@@ -259,7 +259,7 @@ class _Direct(NamedTuple):
 
 def _touches(head: Mapping[str, Lane], base: Mapping[str, Lane], seen: _Seen, included: Mapping[str, Included]) -> _Direct:
     """What touches lanes directly: head's patterns, the base tip's, a change of the file that declares them, a closure."""
-    look = Index(_lists(head)).look(seen.statuses)
+    look = Index(_lists(head), seen.statuses).look(seen.statuses)
     found = {name: _matched(head[name], index, path, seen) for name, (path, index) in look.touched.items()}
     # Most lanes are the same on both sides: these need no second look.
     differing = {
@@ -269,7 +269,7 @@ def _touches(head: Mapping[str, Lane], base: Mapping[str, Lane], seen: _Seen, in
         and head.get(name) is not lane
         and (name not in head or _list(head[name]).texts != _list(lane).texts)
     }
-    for name, (path, index) in Index(_lists(differing)).touched(seen.statuses).items():
+    for name, (path, index) in Index(_lists(differing), seen.statuses).touched(seen.statuses).items():
         found[name] = _matched(base[name], index, path, seen, " of the base branch's tip")
     for folder in (path for path in seen.statuses if path.endswith("/")):
         # A submodule that is not checked out: what differs inside can't be told, so whatever may lie there does.

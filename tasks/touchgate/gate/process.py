@@ -24,7 +24,7 @@ TIME_LIMIT = 300.0
 
 # Of the GIT_* variables only these are handed on: how to reach a remote, and where a person keeps the configuration.
 # Everything that a hook or an alias sets (GIT_DIR, GIT_INDEX_FILE, GIT_PREFIX, GIT_CONFIG_PARAMETERS...) is not.
-_KEPT = re.compile(
+_KEPT = (
     r"GIT_(SSH|SSH_COMMAND|SSH_VARIANT|ASKPASS|PROXY_COMMAND|SSL_\w+|HTTP_\w+"
     r"|CONFIG_(GLOBAL|SYSTEM|NOSYSTEM|COUNT|KEY_\d+|VALUE_\d+))"
 )
@@ -71,7 +71,7 @@ class GitFault(Exception):
 
 def environment(environ: Mapping[str, str]) -> dict[str, str]:
     """The environment for git: without the GIT_* variables that would point it elsewhere, with fixed answers."""
-    kept = {name: value for name, value in environ.items() if not name.startswith("GIT_") or _KEPT.fullmatch(name)}
+    kept = {name: value for name, value in environ.items() if not name.startswith("GIT_") or re.fullmatch(_KEPT, name)}
     return {**kept, **_SET}
 
 

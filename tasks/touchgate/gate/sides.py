@@ -63,7 +63,8 @@ def find(repo: Repository, name: str, source: str) -> Side:
     missing = f"{name!r} is no commit {where}"
     # Git's own order puts tags before branches, without a word.
     shapes = ("refs/heads/{}", "refs/remotes/origin/{}", "refs/remotes/{}", "refs/{}", "refs/tags/{}")
-    refs = [] if not stem or stem in ("HEAD", "@") or _FULL_ID.fullmatch(stem) else [shape.format(stem) for shape in shapes]
+    is_id = not stem or stem in ("HEAD", "@") or re.fullmatch(_FULL_ID, stem)
+    refs = [] if is_id else [shape.format(stem) for shape in shapes]
     found = repo.commits([*(f"{ref}{suffix}" for ref in refs), name])
     meant = {ref: commit for ref in refs if (commit := found[f"{ref}{suffix}"])}
     if f"refs/heads/{stem}" in meant:
@@ -96,13 +97,13 @@ def _lack(stem: str, suffix: str, repo: Repository) -> Lack | None:
         tip = repo.commit(stem) or repo.commit(f"refs/remotes/origin/{stem}")
         if tip:
             return Lack(deepen=(tip.id,)) if repo.shallow_commits() else None
-    if _FULL_ID.fullmatch(stem):
+    if re.fullmatch(_FULL_ID, stem):
         return Lack(commits=(stem.lower(),))
     name = stem.removeprefix("refs/heads/").removeprefix("refs/remotes/").removeprefix("origin/")
     return Lack(branches=(name,)) if forge.is_branch(name) and name not in ("HEAD", "@") else None
 
 
-_FULL_ID = re.compile(r"[0-9a-fA-F]{40}|[0-9a-fA-F]{64}")
+_FULL_ID = "[0-9a-fA-F]{40}|[0-9a-fA-F]{64}"
 _SUFFIX = re.compile(r"[~^]|@\{")
 
 
