@@ -5,6 +5,7 @@ Paths are `str` as `os.fsdecode` gives them; an undecodable byte is one characte
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_left
 
 from touchgate.gate.automaton import Automaton, State
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Index", "Look", "PatternList", "faults", "list_faults", "nearest", "nearest_of", "unreadable_because"]
 
+# The folders that a pattern literally begins with; a sign behind a slash applies to that slash.
+_LITERAL_FOLDER = re.compile(r"!?([^*?+\[\\]*/(?![?+]))?")
 _MANY = 200_000
 """Entries that a table of folders or outcomes may have before it is begun anew."""
 
@@ -138,11 +141,11 @@ class Index:
         numbers: dict[str, int] = {}
         for number, patterns in enumerate(self._lists):
             for index, text in enumerate(patterns.texts):
-                body = text.removeprefix("!")
-                head = literal_head(body)
-                folder = head[: head.rfind("/") + 1]
+                found = _LITERAL_FOLDER.match(text)
+                folder = found.group(1) or "" if found else ""
                 if wanted is not None and folder not in wanted:
                     continue
+                body = text.removeprefix("!")
                 place = numbers.get(body)
                 if place is None:
                     place = numbers[body] = len(self._bodies)
@@ -276,8 +279,10 @@ def nearest_of(patterns: PatternList, ordered: Sequence[str]) -> tuple[str, int]
     """Out of sorted paths, the one that comes closest to a pattern of the list, and that pattern's index."""
     best = 0
     found = None
+    # Often all paths lie in one folder; then most patterns have not even their first character in common with any.
+    first = ordered[0][: min(1, _common(ordered[0], ordered[-1]))] if ordered else ""
     for index, text in enumerate(patterns.texts):
-        if text.startswith("!"):
+        if text.startswith("!") or not text.startswith(first):
             continue
         head = literal_head(text)
         if len(head) <= best:

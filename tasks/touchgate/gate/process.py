@@ -95,6 +95,20 @@ def run(
     return answer
 
 
+_ending: list[Child] = []
+"""Those that were told to end, and not waited for yet: most often this process ends too, and need not wait."""
+
+
+def _wait_for_ending() -> None:
+    while _ending:
+        ended = _ending.pop()
+        try:
+            ended.wait(1.0)
+        except TimeUp:
+            ended.kill()
+            ended.wait()
+
+
 class Kept:
     """A git that is kept and asked again and again over its standard input."""
 
@@ -102,6 +116,7 @@ class Kept:
         self._root = root
         self._name = arguments[0]
         self._said = b""
+        _wait_for_ending()
         try:
             self.process = Child(command(root, *arguments), environ)
         except OSError as error:
@@ -138,13 +153,9 @@ class Kept:
                 poll.unregister(err)
 
     def close(self) -> None:
-        """End the process and wait for it."""
+        """Tell the process that nothing more comes, which ends it. It is waited for before the next one starts."""
         self.process.close()
-        try:
-            self.process.wait(1.0)
-        except TimeUp:
-            self.process.kill()
-            self.process.wait()
+        _ending.append(self.process)
 
     def _raise_ended(self) -> NoReturn:
         said = self._said
