@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from touchgate.gate.asked import Asked
     from touchgate.gate.git import Repository
     from touchgate.gate.model import Lane
+    from touchgate.gate.sources import Sources
 
 __all__ = ["Answer", "as_data", "decide", "in_words", "nothing_known", "opened", "unread"]
 
@@ -56,15 +57,25 @@ def nothing_known(reason: str) -> Judged:
     return Judged(Change(None, None, None, "none", "unknown", "unknown", True, (), reason))
 
 
-def decide(repo: Repository, judged: Judged, asked: Asked, start: str | Path, environ: Mapping[str, str]) -> Answer:
-    """Decide about a change that is judged already. Raises UsageFault, DeclarationError and GitFault."""
+def decide(
+    repo: Repository,
+    judged: Judged,
+    asked: Asked,
+    start: str | Path,
+    environ: Mapping[str, str],
+    found: Sources | None = None,
+) -> Answer:
+    """Decide about a change that is judged already. found: the lane files, where they were read already.
+
+    Raises UsageFault, DeclarationError and GitFault.
+    """
     if asked.workflow:
         return _of_workflow(repo, judged, asked, start, environ)
-    found = read_both(repo, judged)
-    judged, head, base = found.judged, found.head, found.base
+    declared = read_both(repo, judged, found=found)
+    judged, head, base = declared.judged, declared.head, declared.base
     if not head and not base:
         raise UsageFault(f"no lane is declared: there is no {sources.FOLDER}/*.yml")
-    made = plan(head, base, judged.change, asked.suite, due=judged.due, gained=found.gained, included=found.included)
+    made = plan(head, base, judged.change, asked.suite, due=judged.due, gained=declared.gained, included=declared.included)
     every = {**(base or {}), **head}
     groups = {lane.each.group for lane in every.values() if lane.each}
     unknown = [name for name in asked.lanes if name not in made.by_name and name not in groups]

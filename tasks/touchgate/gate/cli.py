@@ -13,7 +13,7 @@ import os
 import sys
 
 from touchgate.gate import change as change_of
-from touchgate.gate import forge
+from touchgate.gate import forge, sources
 from touchgate.gate.asked import FOLDER, Asked, UsageFault, parse
 from touchgate.gate.git import GitFault, Repository, find_top
 from touchgate.gate.history import Fetch
@@ -25,10 +25,11 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from touchgate.gate.answers import Answer
+    from touchgate.gate.change import Judged
 
 DECIDED = 0
 USAGE = 3
-_SWITCH = 0.0005
+_SWITCH = 0.0001
 """Seconds."""
 
 
@@ -87,14 +88,23 @@ def answer_to(asked: Asked, start: str | Path, environ: Mapping[str, str]) -> An
     with Repository(root, environ) as repo:
         try:
             judged = change_of.resolve(repo, base=asked.base, head=asked.head, environ=environ, fetch=asked.fetch)
+            found = None if asked.workflow else _read(repo, judged)
             from touchgate.gate import answers  # noqa: PLC0415 (by now the other thread is through with it)
 
-            return answers.decide(repo, judged, asked, start, environ)
+            return answers.decide(repo, judged, asked, start, environ, found)
         except GitFault as fault:
             from touchgate.gate import answers  # noqa: PLC0415
 
             # Nothing can be asked of git: the lanes of the checkout, and all of them.
             return answers.decide(repo, answers.nothing_known(str(fault)), asked, start, environ)
+
+
+def _read(repo: Repository, judged: Judged) -> sources.Sources | None:
+    """The lane files, before what reads YAML is here. None for any trouble: it comes up again where it is told."""
+    try:
+        return sources.read(repo, judged)
+    except (GitFault, Refusal):
+        return None
 
 
 def _begin_to_import() -> None:

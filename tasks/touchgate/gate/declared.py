@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from touchgate.gate.change import Judged
     from touchgate.gate.git import Repository
     from touchgate.gate.model import Included, Lane
+    from touchgate.gate.sources import Sources
 
 
 class Declared(NamedTuple):
@@ -41,13 +42,15 @@ def read_both(
     kinds: Mapping[str, Collection[str]] | None = None,
     *,
     reserved: Collection[str] = (),
+    found: Sources | None = None,
 ) -> Declared:
     """Read the lanes of both sides. Raises DeclarationError for head's; a fault in the base's makes the answer open.
 
     kinds, reserved: as in `declarations.read_lanes`, and for head only: the base's lanes are read for their paths.
+    found: the lane files, where they were read already.
     """
     try:
-        found = sources.read(repo, judged)
+        found = found or sources.read(repo, judged)
     except GitFault as fault:
         if judged.base_tip is None:
             raise

@@ -298,7 +298,8 @@ def read(content: bytes, file: str) -> Document:
         return Document(file, None, (Problem(at, message, "remove it"),))
     composer = _Composer(file)
     try:
-        composer.build(yaml.parse(text, Loader=_LOADER))
+        # What yaml.parse gives, without a generator between.
+        composer.build(iter(_LOADER(text).get_event, None))
     except _Refused as refused:
         return Document(file, None, (*composer.problems, refused.problem))
     except yaml.MarkedYAMLError as fault:

@@ -12,15 +12,15 @@ import os
 import stat
 
 from touchgate.gate.git import GITLINK, SYMLINK, GitFault, IndexEntry, Repository, missing
-from touchgate.gate.located import DeclarationError, Problem
 from touchgate.gate.model import At
 from touchgate.gate.values import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
 
     from touchgate.gate.change import Judged
+    from touchgate.gate.located import DeclarationError
 
 FOLDER = "tasks"
 ENDINGS = (".yml", ".yaml")
@@ -46,9 +46,9 @@ class _Refused(NamedTuple):
 def read(repo: Repository, judged: Judged) -> Sources:
     """The lane files of both sides. Raises DeclarationError for what is refused in head, GitFault for missing objects."""
     found = _of_worktree(repo, judged) if _is_worktree(judged) else _of_commit(repo, str(judged.change.head))
-    refused = [_problem(path, content) for path, content in found.items() if isinstance(content, _Refused)]
+    refused = {path: content for path, content in found.items() if isinstance(content, _Refused)}
     if refused:
-        raise DeclarationError(refused)
+        raise _refusal(refused)
     head = {path: content for path, content in found.items() if isinstance(content, bytes)}
     if judged.base_tip is None:
         return Sources(head, None)
@@ -114,12 +114,15 @@ def commit_folders(repo: Repository, commit: str) -> Callable[[str], tuple[str, 
 
 def _accepted(path: str, content: bytes | _Refused | None) -> bytes | None:
     if isinstance(content, _Refused):
-        raise DeclarationError([_problem(path, content)])
+        raise _refusal({path: content})
     return content
 
 
-def _problem(path: str, refused: _Refused) -> Problem:
-    return Problem(At(path, 1, 1), f"{path} is {refused.why}")
+def _refusal(refused: Mapping[str, _Refused]) -> DeclarationError:
+    # Reading the files must not wait for what reads YAML to be imported.
+    from touchgate.gate.located import DeclarationError, Problem  # noqa: PLC0415
+
+    return DeclarationError(Problem(At(path, 1, 1), f"{path} is {one.why}") for path, one in refused.items())
 
 
 def _is_worktree(judged: Judged) -> bool:

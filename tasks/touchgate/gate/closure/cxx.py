@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import posixpath
 import re
+from bisect import bisect_left
 from typing import TYPE_CHECKING
 
 from touchgate.gate.closure.references import Found, Reference, Unresolved
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from touchgate.gate.closure.references import Settings
     from touchgate.gate.closure.tree import Tree
 
@@ -46,7 +49,7 @@ _TEXT = re.compile(
           (?P<called> {_BLANK} \( {_BLANK} (?: "(?P<asked>[^"\n]+)" | <(?P<asked_system>[^>\n]+)> | (?P<asked_computed>) ) )?
     | /{_S}/[^\n]*
     | {_COMMENT}
-    | (?P<raw>(?:u{_S}8|[uUL])?{_S}R{_S}") (?P<whole>(?P<fence>[^()\\\s]{{0,16}})\(.*?\)(?P=fence)"{_SUFFIX})?
+    | (?P<raw>(?:u{_S}8|[uUL])?{_S}R{_S}") (?P<open>(?P<fence>[^()\\\s]{{0,16}})\()?
     | "(?:\\{_S}[^\n]|[^"\\\n])*(?:"{_SUFFIX})?
     | '(?:\\{_S}[^\n]|[^'\\\n])*(?:'{_SUFFIX})?
     | \.?[0-9](?:'?[\w.{_SPLICE}])*
@@ -54,6 +57,11 @@ _TEXT = re.compile(
     """,
     re.VERBOSE | re.DOTALL,
 )
+_AFTER_RAW = re.compile(_SUFFIX)
+_LINE_END = re.compile(f"[\n{_SPLICE}]")
+_NEAR = 300
+"""Characters before a word where `defined` is looked for."""
+_LONGEST_LINE = 10_000
 _HIDDEN = re.compile(r"\r(?!\n)|\.incbin\b")
 """A lone carriage return, which compilers do not agree about; a file that the assembler reads."""
 
@@ -68,20 +76,44 @@ def scan(text: str) -> Found:
     text = text.removeprefix("\ufeff")
     unresolved = [
         Unresolved(
-            _line(text, match.start()), match[0].strip() or "a carriage return", _ASSEMBLER if match[0].strip() else _ENDS
+            1 + text.count("\n", 0, match.start()),
+            match[0].strip() or "a carriage return",
+            _ASSEMBLER if match[0].strip() else _ENDS,
         )
         for match in _HIDDEN.finditer(text)
     ]
     joined = re.sub(r"\\[ \t\f\v]*\r?\n", _SPLICE, text.replace(_SPLICE, " ").replace("\r\n", "\n"))
+    lines = _Lines(joined)
     references: dict[tuple[str, str], Reference] = {}
-    for match in _TEXT.finditer(joined):
+    for match, end in _matches(joined):
         named = _named(match)
         if named is not None:
-            how, name = named
-            references.setdefault((how, name), Reference(how, name, _line(joined, match.start(str(match.lastgroup)))))
-        elif (trouble := _trouble(joined, match)) is not None:
+            if named not in references:
+                references[named] = Reference(*named, lines.of(match.start(str(match.lastgroup))))
+        elif (trouble := _trouble(joined, match, end, lines)) is not None:
             unresolved.append(trouble)
     return Found(tuple(references.values()), tuple(unresolved))
+
+
+def _matches(text: str) -> Iterator[tuple[re.Match[str], int]]:
+    """What there is, with its end; -1 for a raw string that never ends, of which only the beginning is passed over.
+
+    The end of a raw string is looked for here: in a pattern it would be looked for up to the text's end each time.
+    """
+    place = 0
+    endless: set[str] = set()
+    while match := _TEXT.search(text, place):
+        end = place = match.end()
+        if match["raw"]:
+            close = f'){match["fence"]}"' if match["open"] else ""
+            end = -1 if not close or close in endless else text.find(close, place)
+            if end >= 0:
+                suffix = _AFTER_RAW.match(text, end + len(close))
+                end = place = suffix.end() if suffix else end + len(close)
+            else:
+                endless.add(close)
+                place = match.end("raw")
+        yield match, end
 
 
 _ASSEMBLER = "the assembler reads a file"
@@ -108,28 +140,35 @@ def _is_embed(match: re.Match[str]) -> bool:
     return "embed" in (match["directive"] or match["has"] or "").replace(_SPLICE, "")
 
 
-def _trouble(text: str, match: re.Match[str]) -> Unresolved | None:
+def _trouble(text: str, match: re.Match[str], end: int, lines: _Lines) -> Unresolved | None:
     """What can't be told at a match that names no file."""
+    line = lines.of
     if match["raw"]:
         # Where they end, compilers do not agree about.
-        directive = {"#", "%"} & set(_line_before(text, match.start())) and "\n" in match[0]
-        if not match["whole"] or directive:
-            return Unresolved(_line(text, match.start()), "a raw string", "compilers do not agree where it ends")
+        if end < 0 or ("\n" in text[match.start() : end] and {"#", "%"} & set(_line_before(text, match.start()))):
+            return Unresolved(line(match.start()), "a raw string", "compilers do not agree where it ends")
     elif match["computed"] is not None:
         written = _plain(f"#{match['directive']} {match['computed']}")
-        return Unresolved(_line(text, match.start("directive")), written, _MACRO)
+        return Unresolved(line(match.start("directive")), written, _MACRO)
     elif match["module"] is not None:
-        return Unresolved(
-            _line(text, match.start("unit")), _plain(f"import {match['module']}"), "a module's file has any name"
-        )
+        return Unresolved(line(match.start("unit")), _plain(f"import {match['module']}"), "a module's file has any name")
     elif match["asked_computed"] is not None or (match["has"] and not match["called"] and not _asks(text, match)):
-        return Unresolved(_line(text, match.start()), _plain(match[0]), _MACRO)
+        return Unresolved(line(match.start()), _plain(match[0]), _MACRO)
     return None
 
 
-def _line(text: str, at: int) -> int:
-    """The line of the file: a splice ends one too."""
-    return 1 + text.count("\n", 0, at) + text.count(_SPLICE, 0, at)
+class _Lines:
+    """The lines of the file by places in the text: a splice ends one too."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._ends: list[int] | None = None
+
+    def of(self, at: int) -> int:
+        """The line of a place."""
+        if self._ends is None:
+            self._ends = [match.start() for match in _LINE_END.finditer(self._text)]
+        return 1 + bisect_left(self._ends, at)
 
 
 def _plain(text: str) -> str:
@@ -138,12 +177,12 @@ def _plain(text: str) -> str:
 
 def _asks(text: str, match: re.Match[str]) -> bool:
     """Whether `__has_include` stands in `defined(__has_include)` or the like, which asks about no file."""
-    line = _line_before(text, match.start())
+    line = _line_before(text, match.start())[-_NEAR:]
     return bool(re.search(rf"(?:{_word('defined')}|{_word('def')})[\s({_SPLICE}]*\Z", line))
 
 
 def _line_before(text: str, at: int) -> str:
-    return text[text.rfind("\n", 0, at) + 1 : at]
+    return text[text.rfind("\n", max(0, at - _LONGEST_LINE), at) + 1 : at]
 
 
 def resolve(reference: Reference, path: str, tree: Tree, settings: Settings) -> tuple[str, ...]:
