@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import posixpath
 import re
-from pathlib import PurePosixPath
 
 from touchgate.gate import located
 from touchgate.gate.located import Mapping_, Node, Problem, Scalar, Sequence, did_you_mean, words
@@ -119,5 +119,6 @@ def check_labels(checks: Iterable[CheckDeclaration]) -> list[str]:
         elif check.kind == "command":
             labels.append(f"command:{1 + next(place for place, other in enumerate(twins) if other is check)}")
         else:
-            labels.append(f"{check.kind}:{PurePosixPath(check.target).stem}")
+            file = posixpath.basename(posixpath.normpath(check.target))
+            labels.append(f"{check.kind}:{posixpath.splitext(file)[0]}")
     return labels

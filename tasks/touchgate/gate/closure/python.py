@@ -47,6 +47,8 @@ class _Reader:
         self.references: list[Reference] = []
         self.unresolved = [Unresolved(1, trouble, "so it is read as latin-1")] if trouble else []
         self.place = 0
+        self.assigned = 0
+        """Where the last assignment of modules' names ends: what lies in it is read once."""
 
     def run(self) -> None:
         while self.place < len(self.tokens):
@@ -180,6 +182,8 @@ class _Reader:
 
     def assignment(self, token: Token) -> None:
         """`__all__ = ["a"]`: in a package, modules that `from package import *` imports. `pytest_plugins`: modules."""
+        if self.place < self.assigned:
+            return
         how = "all" if token.text == "__all__" else "import"
         computed = False
         depth = 0
@@ -206,6 +210,7 @@ class _Reader:
                     "final",
                 )
             depth += (part.text in ("(", "[", "{")) - (part.text in (")", "]", "}"))
+        self.assigned = at
         if computed and how == "all":
             self.references.append(Reference("all", "*", token.line))
 
