@@ -66,6 +66,12 @@ def test_any_bytes_are_read_to_their_end(content):
     assert "z" in [one.text for one in read(b'#include "z"\n' + content).references]
 
 
+@pytest.mark.parametrize("text", ['R"x(', "__has_include ( ", '#include "a"\n', "defined(__has_include ", "/* ", "#in\\\n"])
+def test_much_of_the_same_is_read_in_one_go(text):
+    """Read anew for each, these would take minutes."""
+    read((text * 50_000).encode())
+
+
 def reached(files, *sources, settings=None) -> list[str]:
     return sorted(Graph(Memory(files), Cache(None)).closure(sources, settings or Settings()).files)
 

@@ -131,6 +131,7 @@ def test_deep_nesting_ends():
     read(b"f'{" * 50_000)
     read(b"f'{(" * 20_000 + b"x" + b")}'" * 20_000)
     read(b"from a import " + b"(" * 100_000)
+    read(b"__all__ = (\n" * 50_000)
 
 
 # ---- against Python's own parser
