@@ -137,7 +137,7 @@ class Index:
         self._uses: list[list[tuple[int, int]]] = []
         """For each body, where it stands: (list, index)."""
         self._groups: dict[str, list[int]] = {}
-        wanted = None if paths is None else _folders_above(paths)
+        wanted = None if paths is None or not lists else _folders_above(paths)
         numbers: dict[str, int] = {}
         for number, patterns in enumerate(self._lists):
             for index, text in enumerate(patterns.texts):
