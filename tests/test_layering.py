@@ -19,7 +19,7 @@ BASIC = {"outcome", "places", "golden"}
 LAYERS = {
     # part of the package: the parts that it may import beside itself, while it runs
     **{part: set() for part in ("__init__", "gate", "bundle", *BASIC)},
-    **{part: {"gate", *BASIC} for part in ("leases", "devices", "fetching")},
+    **{part: {"gate", *BASIC} for part in ("leases", "devices", "worktrees")},
     "migrate": {"gate"},
     "results": {"gate", "devices", *BASIC},
     "checks": {"gate", "results", "leases", "devices", *BASIC},
@@ -151,7 +151,7 @@ def test_pycuda_is_imported_by_one_module():
 
 def test_gitpython_is_imported_by_one_module():
     found = importers("git", at_run_time=False)
-    assert {name.rpartition("/")[2] for name in found} <= {"fetching"}
+    assert {name.rpartition("/")[2] for name in found} <= {"worktrees"}
     assert len(found) <= 1
 
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from git import Repo
 
 
-class FetchFault(Exception):
+class WorktreeFault(Exception):
     """A submodule or worktree can't be had: what is wrong and the cure, one line."""
 
 
@@ -29,7 +29,7 @@ class Submodule:
 
 
 def submodules(root: Path) -> list[Submodule]:
-    """The submodules of the commit checked out, by path. Raises FetchFault."""
+    """The submodules of the commit checked out, by path. Raises WorktreeFault."""
     with _opened(root) as repo:
         try:
             found = [
@@ -37,26 +37,26 @@ def submodules(root: Path) -> list[Submodule]:
                 for one in (repo.submodules if _has_commit(repo) else [])
             ]
         except _list_errors() as error:
-            raise FetchFault(f"the submodules of {root} can't be listed: {_last_line(error)}") from error
+            raise WorktreeFault(f"the submodules of {root} can't be listed: {_last_line(error)}") from error
     return sorted(found, key=lambda one: one.path)
 
 
 def add_worktree(root: Path, commit: str, folder: Path) -> None:
-    """Check a commit out in a folder of its own, without a branch. Raises FetchFault."""
+    """Check a commit out in a folder of its own, without a branch. Raises WorktreeFault."""
     with _opened(root) as repo:
         try:
             repo.git.worktree("add", "--detach", str(folder), _checked(commit))
         except _git_error() as error:
-            raise FetchFault(f"no worktree of {commit} can be made in {folder}: {_last_line(error)}") from error
+            raise WorktreeFault(f"no worktree of {commit} can be made in {folder}: {_last_line(error)}") from error
 
 
 def remove_worktree(root: Path, folder: Path) -> None:
-    """Remove a worktree and what is in it. Raises FetchFault."""
+    """Remove a worktree and what is in it. Raises WorktreeFault."""
     with _opened(root) as repo:
         try:
             repo.git.worktree("remove", "--force", str(folder))
         except _git_error() as error:
-            raise FetchFault(f"the worktree {folder} can't be removed: {_last_line(error)}") from error
+            raise WorktreeFault(f"the worktree {folder} can't be removed: {_last_line(error)}") from error
 
 
 @contextmanager
@@ -75,11 +75,11 @@ def _opened(root: Path) -> Iterator[Repo]:
         try:
             import git  # noqa: PLC0415 (slow to import)
         except ImportError as error:
-            raise FetchFault("this needs git on PATH; install it (the package is named git)") from error
+            raise WorktreeFault("this needs git on PATH; install it (the package is named git)") from error
         try:
             repo = git.Repo(root)
         except (git.exc.InvalidGitRepositoryError, git.exc.NoSuchPathError) as error:
-            raise FetchFault(f"{root} is not a git repository") from error
+            raise WorktreeFault(f"{root} is not a git repository") from error
         with repo:
             yield repo
     finally:
@@ -105,7 +105,7 @@ def _has_commit(repo: Repo) -> bool:
 def _checked(word: str) -> str:
     """The word, if git can't take it for an option."""
     if word.startswith("-"):
-        raise FetchFault(f"{word!r} is no commit")
+        raise WorktreeFault(f"{word!r} is no commit")
     return word
 
 

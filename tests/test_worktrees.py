@@ -8,8 +8,8 @@ import sys
 
 import pytest
 
-from touchgate import fetching
-from touchgate.fetching import FetchFault, Submodule
+from touchgate import worktrees
+from touchgate.worktrees import WorktreeFault, Submodule
 
 
 @pytest.fixture
@@ -33,21 +33,21 @@ def test_a_hook_s_variables_do_not_mislead_it_and_are_left_as_they_were(clone, m
     monkeypatch.setenv("GIT_DIR", "/nowhere")
     monkeypatch.setenv("GIT_INDEX_FILE", "/nowhere/index")
     before = dict(os.environ)
-    assert fetching.submodules(clone.root) == []
+    assert worktrees.submodules(clone.root) == []
     assert dict(os.environ) == before
 
 
 @pytest.mark.usefixtures("clone")
 def test_no_repository(tmp_path):
-    with pytest.raises(FetchFault, match="is not a git repository"):
-        fetching.submodules(tmp_path)
+    with pytest.raises(WorktreeFault, match="is not a git repository"):
+        worktrees.submodules(tmp_path)
 
 
 def test_git_is_missing(clone, tmp_path):
     # GitPython looks for git when it is imported: a process of its own.
     program = (
-        "import pathlib, sys\nfrom touchgate import fetching\n"
-        "try: fetching.submodules(pathlib.Path(sys.argv[1]))\nexcept fetching.FetchFault as fault: print(fault)\n"
+        "import pathlib, sys\nfrom touchgate import worktrees\n"
+        "try: worktrees.submodules(pathlib.Path(sys.argv[1]))\nexcept worktrees.WorktreeFault as fault: print(fault)\n"
     )
     done = subprocess.run(
         [sys.executable, "-c", program, str(clone.root)],
@@ -60,30 +60,30 @@ def test_git_is_missing(clone, tmp_path):
 
 
 def test_submodules(project, clone, tmp_path):
-    assert fetching.submodules(clone.root) == []
+    assert worktrees.submodules(clone.root) == []
     url = f"file://{project.root}"
     clone.git("-c", "protocol.file.allow=always", "submodule", "--quiet", "add", "-b", "main", url, "third/party")
     clone.commit()
     commit = project.git("rev-parse", "main")
-    assert fetching.submodules(clone.root) == [Submodule("third/party", url, commit, is_here=True)]
+    assert worktrees.submodules(clone.root) == [Submodule("third/party", url, commit, is_here=True)]
     other = tmp_path / "other"
     clone.git("clone", "-q", ".", str(other))
-    assert fetching.submodules(other) == [Submodule("third/party", url, commit, is_here=False)]
+    assert worktrees.submodules(other) == [Submodule("third/party", url, commit, is_here=False)]
 
 
 def test_worktrees(clone, tmp_path):
     folder = tmp_path / "tree"
-    fetching.add_worktree(clone.root, "HEAD", folder)
+    worktrees.add_worktree(clone.root, "HEAD", folder)
     assert (folder / "src" / "a.txt").read_text() == "a\n"
-    fetching.remove_worktree(clone.root, folder)
+    worktrees.remove_worktree(clone.root, folder)
     assert not folder.exists()
-    with pytest.raises(FetchFault, match="is no commit"):
-        fetching.add_worktree(clone.root, "--orphan", folder)
-    with pytest.raises(FetchFault, match="can't be removed"):
-        fetching.remove_worktree(clone.root, folder)
+    with pytest.raises(WorktreeFault, match="is no commit"):
+        worktrees.add_worktree(clone.root, "--orphan", folder)
+    with pytest.raises(WorktreeFault, match="can't be removed"):
+        worktrees.remove_worktree(clone.root, folder)
 
 
 def test_git_python_is_imported_here_only_and_late():
-    program = "import sys, touchgate.fetching, touchgate.console, touchgate.gate.cli; print('git' in sys.modules)"
+    program = "import sys, touchgate.worktrees, touchgate.console, touchgate.gate.cli; print('git' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout == "False\n"
