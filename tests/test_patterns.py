@@ -398,3 +398,18 @@ def test_nearest_of_many_is_the_nearest_of_each(patterns, paths):
     best = max(((common(head, path)) for _, head in heads for path in paths), default=0)
     found = nearest_of(plain, sorted(paths))
     assert ((common(plain.texts[found[1]].split("*")[0], found[0])) if found else 0) == best
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.from_regex(dialect._PLAIN, fullmatch=True))
+@example("[3-9]x")
+@example("![a-zA-Z0-9_]*/**")
+@example("a/./b")
+@example("a//b")
+@example("a/..")
+@example("[9-9]")
+def test_what_needs_no_closer_look_has_no_fault(text):
+    """The short way is only ever short: it calls nothing fine that the long way finds fault with."""
+    if dialect._is_plainly_fine(text):
+        assert dialect._faults_at_a_closer_look(text) == []
+    assert dialect.faults(text) == dialect._faults_at_a_closer_look(text)
