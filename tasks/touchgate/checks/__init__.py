@@ -41,6 +41,10 @@ class CheckSpec:
     """file:line:column of the declaration."""
 
 
+class Stopped(Exception):
+    """The run is being stopped: the check did not come to an end."""
+
+
 @dataclass(frozen=True)
 class Inputs:
     """What, beside the files that gate the lane, can change a check's result.

@@ -19,7 +19,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from touchgate.checks import CheckSpec
+from touchgate.checks import CheckSpec, Stopped
 from touchgate.outcome import Outcome, Verdict
 
 GRACE = 5.0
@@ -29,10 +29,6 @@ KERNEL_FAULTS = (signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, si
 """Signals by which the code under test ends its own process: that code failed. Others came from outside."""
 
 LOG_TAIL = 20
-
-
-class Stopped(Exception):
-    """The run is being stopped: the check did not come to an end."""
 
 
 class Launcher:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import platform
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -27,6 +26,8 @@ class DeviceChoice:
 
     def facts(self, place: str) -> Mapping[str, object]:
         """What of the device can change a result at `place`. A GPU's UUID is not in it: equal GPUs answer for each other."""
+        import platform  # noqa: PLC0415  a run without checks asks for no facts
+
         machine = {"system": platform.system(), "machine": platform.machine()}
         if place == "gpu" and self.gpu is not None:
             return {**machine, **self.gpu.key_facts()}

@@ -15,8 +15,8 @@ from doit.exceptions import InvalidDodoFile
 from doit.loader import get_module
 
 from touchgate import places
-from touchgate.edge.planning import UsageFault, declare, repository
-from touchgate.gate.located import DeclarationError
+from touchgate.edge.usage import UsageFault, repository
+from touchgate.gate.model import Refusal
 
 if TYPE_CHECKING:
     from doit.cmd_base import Command
@@ -89,6 +89,8 @@ class TouchgateLoader(DodoTaskLoader):  # type: ignore[misc]  # doit has no type
         elif self.repository is None:
             return set()
         else:
+            from touchgate.edge.planning import declare  # noqa: PLC0415
+
             lanes = declare(self.repository, os.environ, base=None, head=None, reserved=self.cmd_names).head
         return {*lanes, *(lane.each.group for lane in lanes.values() if lane.each)}
 
@@ -105,11 +107,13 @@ class TouchgateLoader(DodoTaskLoader):  # type: ignore[misc]  # doit has no type
                 self.session = plan_run(self, own, pos_args)
                 planned = tasks.planned(self.session) if self.session is not None else []
                 return own + planned + tasks.stand_ins(own, planned, self.lane_names)
+            from touchgate.edge.planning import declare  # noqa: PLC0415
+
             declared = declare(self.repository, os.environ, base=None, head=None, reserved=self.cmd_names)
             return own + tasks.listed(declared.head, self.repository.root)
         except UsageFault as fault:
             raise InvalidDodoFile(str(fault)) from None
-        except DeclarationError as fault:
+        except Refusal as fault:
             raise InvalidDodoFile(f"the lanes as declared can't be used\n{fault}") from None
 
 

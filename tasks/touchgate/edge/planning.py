@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING
 
 from touchgate.checks import CheckSpec, DeclarationFault
 from touchgate.checks.registry import KnownOptions, foreign_code, kind
+from touchgate.edge.usage import UsageFault
 from touchgate.gate import change as change_of
 from touchgate.gate.declared import Declared, read_both
-from touchgate.gate.git import Repository, find_root
+from touchgate.gate.git import Repository
 from touchgate.gate.history import Fetch
 from touchgate.gate.included import files_of
 from touchgate.gate.located import DeclarationError, Problem
@@ -27,12 +28,9 @@ from touchgate.gate.plan import plan as decide
 if TYPE_CHECKING:
     from touchgate.edge.devices import DeviceChoice
     from touchgate.edge.options import RunOptions
+    from touchgate.gate.change import Judged
     from touchgate.results.keys import Key
     from touchgate.results.store import ResultStore, Stored
-
-
-class UsageFault(Exception):
-    """What was asked for can't be done as asked: one line for a person, exit 3."""
 
 
 @dataclass(frozen=True)
@@ -65,14 +63,6 @@ class PlannedCheck:
         return "gpu" in self.spec.places
 
 
-def repository(start: Path) -> Repository:
-    """The repository around a folder. Raises UsageFault outside of any."""
-    root = find_root(start)
-    if root is None:
-        raise UsageFault(f"{start} is not inside a git repository; touchgate judges changes of one")
-    return Repository(root)
-
-
 def declare(
     repo: Repository,
     environ: Mapping[str, str],
@@ -81,12 +71,15 @@ def declare(
     head: str | None,
     reserved: Sequence[str] = (),
     fetch: Fetch = Fetch.NEVER,
+    judged: Judged | None = None,
 ) -> Declared:
     """Judge the change and read both sets of lanes. Raises DeclarationError for a fault in head's.
 
-    reserved: names that a lane can't have (doit's commands). fetch: whether a remote may be asked.
+    reserved: names that a lane can't have (doit's commands). fetch: whether a remote may be asked. judged: the change,
+    where that was asked already.
     """
-    judged = change_of.resolve(repo, base=base, head=head, environ=environ, fetch=fetch)
+    if judged is None:
+        judged = change_of.resolve(repo, base=base, head=head, environ=environ, fetch=fetch)
     return read_both(repo, judged, KnownOptions(), reserved=reserved)
 
 

@@ -12,7 +12,6 @@ from touchgate import places
 from touchgate.edge import devices, recording
 from touchgate.edge.planning import (
     Keyring,
-    UsageFault,
     declare,
     plan_checks,
     plan_lanes,
@@ -21,11 +20,11 @@ from touchgate.edge.planning import (
     verify_head,
 )
 from touchgate.edge.session import Finished, Session, lane_seconds
+from touchgate.edge.usage import UsageFault
 from touchgate.gate.located import did_you_mean
 from touchgate.outcome import Verdict
 from touchgate.reports import model
 from touchgate.reports.terminal import Terminal
-from touchgate.results.contents import ContentsFault
 from touchgate.results.store import ResultStore, StoreFault
 
 if TYPE_CHECKING:
@@ -35,17 +34,29 @@ if TYPE_CHECKING:
     from touchgate.edge.options import RunOptions
     from touchgate.edge.planning import PlannedCheck
     from touchgate.edge.reporter import TouchgateReporter
+    from touchgate.gate.change import Judged
     from touchgate.gate.declared import Declared
     from touchgate.gate.model import LaneDecision, Plan
 
 
-def prepare(loader: TouchgateLoader, options: RunOptions, own: set[str], stream: TextIO) -> Session:
-    """Everything up to the first check. `own`: names of the repository's own doit tasks. stream: where the report goes."""
+def prepare(
+    loader: TouchgateLoader, options: RunOptions, own: set[str], stream: TextIO, judged: Judged | None = None
+) -> Session:
+    """Everything up to the first check. `own`: names of the repository's own doit tasks. stream: where the report goes.
+
+    judged: the change, where that was asked already.
+    """
     repo = loader.repository
     if repo is None:
         raise UsageFault("no repository")
     declared = declare(
-        repo, options.environ, base=options.base, head=options.head, reserved=loader.cmd_names, fetch=options.fetch
+        repo,
+        options.environ,
+        base=options.base,
+        head=options.head,
+        reserved=loader.cmd_names,
+        fetch=options.fetch,
+        judged=judged,
     )
     for note in declared.judged.notes:
         print(note, file=sys.stderr)
@@ -68,6 +79,8 @@ def prepare(loader: TouchgateLoader, options: RunOptions, own: set[str], stream:
     store = ResultStore(_own_folder(places.results_dir(options.environ)), str(repo.root))
     shadow = _shadowed(declared, plan, options)
     if running_lanes(declared, plan, shadow):
+        from touchgate.results.contents import ContentsFault  # noqa: PLC0415
+
         keyring = Keyring(repo, declared.head, options.environ, devices.choose(options.device, options.environ))
         try:
             checks = plan_checks(declared, plan, options, keyring, store, shadow)
@@ -157,10 +170,12 @@ def conclude(session: Session, own: TouchgateReporter | None) -> int:
 
 def _deliver(session: Session, report: model.RunReport) -> list[str]:
     """Write the report's files and tell the forge; what can't be written is a note, not a failure of the run."""
-    from touchgate.reports import files, forge  # noqa: PLC0415
+    from touchgate.reports import forge  # noqa: PLC0415
 
     notes = []
     if session.options.report_dir is not None:
+        from touchgate.reports import files  # noqa: PLC0415
+
         try:
             files.write(report, session.options.report_dir)
         except OSError as error:

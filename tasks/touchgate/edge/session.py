@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import tempfile
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,15 +15,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from touchgate import places
-from touchgate.checks.launcher import Launcher, Stopped
+from touchgate.checks import Stopped
 from touchgate.gate.git import GitFault
 from touchgate.gate.model import Decision
 from touchgate.outcome import Outcome, Verdict
-from touchgate.results.contents import ContentsFault
-from touchgate.results.keys import visible_environment
 from touchgate.results.store import ResultStore, StoreFault
 
 if TYPE_CHECKING:
+    from touchgate.checks.launcher import Launcher
     from touchgate.edge.options import RunOptions
     from touchgate.edge.planning import Keyring, PlannedCheck
     from touchgate.gate.declared import Declared
@@ -82,7 +80,7 @@ class Session:
         self.interrupted = False
         self.lease_refused = ""
         self.lease_words: str | None = None
-        self.launcher = Launcher()
+        self._launcher: Launcher | None = None
         self._lock = threading.Lock()
         self._in_flight = 0
         self._quiet = threading.Condition()
@@ -90,6 +88,18 @@ class Session:
         self._device_turn = threading.Lock()
         self._held: Held | None = None
         self._device_checks_left = sum(1 for check in self.checks if check.place == "gpu" and check.stored is None)
+
+    @property
+    def launcher(self) -> Launcher:
+        """Runs checks, each in a process of its own. Made by the first one: a run without checks does without."""
+        with self._lock:
+            if self._launcher is None:
+                from touchgate.checks.launcher import Launcher  # noqa: PLC0415
+
+                self._launcher = Launcher()
+                if self.interrupted:
+                    self._launcher.stop()
+            return self._launcher
 
     # -- answering a check ------------------------------------------------------------------------------------------
 
@@ -146,6 +156,9 @@ class Session:
 
     def _run_unless_known(self, check: PlannedCheck, fds: tuple[int, ...]) -> Finished:
         """After waiting for the lease or the key: look again, at what is on disk by now, then run."""
+        from touchgate.results.contents import ContentsFault  # noqa: PLC0415
+        from touchgate.results.keys import visible_environment  # noqa: PLC0415
+
         if self.interrupted:
             raise Stopped
         try:
@@ -181,6 +194,8 @@ class Session:
 
     def _keep(self, check: PlannedCheck, outcome: Outcome, log: Path, stamps: Mapping[str, object]) -> Finished:
         """Store the result under its key, unless an input changed while the check ran."""
+        from touchgate.results.contents import ContentsFault  # noqa: PLC0415
+
         try:
             now = self.keyring.keys([check])[check.spec.name].digest
         except (ContentsFault, GitFault) as fault:
@@ -211,6 +226,8 @@ class Session:
 
     def _new_log(self, check: PlannedCheck) -> Path:
         name = check.spec.name.replace("/", "_").replace(":", ".")
+        import tempfile  # noqa: PLC0415
+
         descriptor, path = tempfile.mkstemp(prefix=f"touchgate-{name}-", suffix=".log")
         os.close(descriptor)
         return Path(path)
@@ -277,7 +294,8 @@ class Session:
     def interrupt(self) -> None:
         """Stop: no new check starts, live ones are ended with their children."""
         self.interrupted = True
-        self.launcher.stop()
+        if self._launcher is not None:
+            self._launcher.stop()
         with self._quiet:
             # A check that had just ended is being stored: it belongs in the report as what it came to.
             self._quiet.wait_for(lambda: self._in_flight == 0, SETTLING)
@@ -292,6 +310,8 @@ class Session:
 
     def withheld(self, check: PlannedCheck) -> tuple[str, ...]:
         """Names of the variables that the check did not see, a shell's own bookkeeping aside."""
+        from touchgate.results.keys import visible_environment  # noqa: PLC0415
+
         names = visible_environment(self.options.environ, check.spec.env)[1]
         return tuple(name for name in names if name not in SHELL_OWN)
 

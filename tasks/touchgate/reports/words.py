@@ -7,7 +7,6 @@ from datetime import datetime
 from typing import Any
 
 from touchgate.reports.model import WORDS, CheckReport, FalseSkip, LaneReport, RunReport, repeat
-from touchgate.reports.resources import in_words
 from touchgate.reports.style import printable
 
 FEW = 6
@@ -90,6 +89,8 @@ def remark(check: CheckReport) -> str:
         return f"last run {', '.join(last)}" if last else ""
     if check.passed:
         parts = [plural(check.cases, "case")] if check.cases is not None else []
+        from touchgate.reports.resources import in_words  # noqa: PLC0415  only checks have facts
+
         said = (worst_error(check.worst, failed=False), in_words(check.facts), check.reason)
         parts += [text for text in said if text]
         return ", ".join(parts)

@@ -13,16 +13,12 @@ import json
 import os
 import re
 import secrets
-import shutil
-import socket
-import statistics
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
 from touchgate.outcome import Outcome, Verdict
-from touchgate.results.keys import digest_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -86,6 +82,8 @@ class ResultStore:
         """Keep a result, at once and whole, in place of an earlier one of the same key. Raises `StoreFault`."""
         path = self._record(key.digest)
         before = self.lookup(key.digest)
+        import socket  # noqa: PLC0415  a run that measures nothing does without, as without the other late ones here
+
         when, host = datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"), socket.gethostname()
         kept = path.with_name(f"{key.digest}.{secrets.token_hex(4)}.log") if log is not None else None
         data = {
@@ -195,13 +193,13 @@ class ResultStore:
             for path in (self.own / "durations").iterdir():
                 name, seconds = _durations(path)
                 if seconds:
-                    found[name] = statistics.median(seconds)
+                    found[name] = _median(seconds)
         return found
 
     def estimate(self, check_name: str) -> float | None:
         """Seconds that the check is likely to take: the median of its last runs here. None where it never ran."""
         name, seconds = _durations(self._duration(check_name))
-        return statistics.median(seconds) if seconds and name == check_name else None
+        return _median(seconds) if seconds and name == check_name else None
 
     def _duration(self, check_name: str) -> Path:
         return self.own / "durations" / f"{_short(check_name)}.json"
@@ -240,6 +238,8 @@ def _stored(data: Any, digest: str, folder: Path) -> Stored:
     """The record, checked. Raises ValueError, KeyError or TypeError for one that is not to be believed."""
     if not isinstance(data, dict) or data["schema"] != SCHEMA or data["key"] != digest:
         raise ValueError("not a record of this key")
+    from touchgate.results.keys import digest_of  # noqa: PLC0415
+
     if digest_of(data["parts"]) != digest:
         raise ValueError("the parts do not make this key")
     texts = {name: data[name] for name in ("check", "lane", "kind", "when", "host")}
@@ -285,8 +285,16 @@ def _write(path: Path, text: str, *, durable: bool = True) -> None:
 def _copy(source: Path, target: Path) -> None:
     """Copy a log, whole: the record that names it is written only afterwards."""
     with source.open("rb") as readable, target.open("xb") as writable:
+        import shutil  # noqa: PLC0415
+
         shutil.copyfileobj(readable, writable)
 
 
 def _short(text: str) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:16]
+
+
+def _median(seconds: list[float]) -> float:
+    import statistics  # noqa: PLC0415
+
+    return statistics.median(seconds)

@@ -13,7 +13,8 @@ from doit.cmd_base import Command
 from doit.cmdparse import CmdParseError
 
 from touchgate.edge.loader import chosen
-from touchgate.edge.planning import UsageFault, declare, repository
+from touchgate.edge.planning import declare
+from touchgate.edge.usage import UsageFault, repository
 from touchgate.gate.declared import Declared
 from touchgate.gate.git import GitFault, Repository
 from touchgate.gate.history import wish

@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from touchgate.edge.commands.base import print_json
-from touchgate.edge.planning import UsageFault, expand_all
+from touchgate.edge.planning import expand_all
+from touchgate.edge.usage import UsageFault
 from touchgate.gate import lint, workflow
 from touchgate.gate.answers import WORKFLOW_FOLDERS
 from touchgate.gate.closure import lint as closure_lint

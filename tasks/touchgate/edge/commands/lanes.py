@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from touchgate.edge.commands.base import RepositoryCommand, print_json
 from touchgate.edge.options import AS_JSON, GATED, INCLUDE, JUDGE, SOURCE, SUITE, RunOptions
-from touchgate.edge.planning import UsageFault, plan_lanes
+from touchgate.edge.planning import plan_lanes
+from touchgate.edge.usage import UsageFault
 from touchgate.gate.declared import Declared
 from touchgate.gate.located import did_you_mean
 from touchgate.gate.model import Decision, Lane, LaneDecision, Plan

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from touchgate import places
 from touchgate.edge.commands.base import RepositoryCommand, print_json
 from touchgate.edge.options import AS_JSON
-from touchgate.edge.planning import UsageFault
+from touchgate.edge.usage import UsageFault
 from touchgate.outcome import EMULATED
 from touchgate.reports.model import repeat
 from touchgate.reports.style import printable

@@ -5,13 +5,14 @@ In a repository that does not choose touchgate this is doit's own `run`, option 
 
 from __future__ import annotations
 
+import _thread
 import inspect
 import io
 import signal
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
@@ -23,11 +24,14 @@ from doit.exceptions import InvalidCommand, InvalidDodoFile, InvalidTask
 from touchgate.edge.loader import TouchgateLoader, adopt
 from touchgate.edge.options import RUN, RunOptions, from_params
 from touchgate.edge.reporter import TouchgateReporter
+from touchgate.gate import change
+from touchgate.gate.git import GitFault
 
 if TYPE_CHECKING:
     from doit.task import Task
 
     from touchgate.edge.session import Session
+    from touchgate.gate.change import Judged
 
 INTERRUPTED = 130
 
@@ -51,8 +55,6 @@ class Run(DoitRun):  # type: ignore[misc]  # doit has no types
 
     def plan_run(self, loader: TouchgateLoader, own: list[Task], names: list[str]) -> Session | None:
         """Judge, plan, print the header. None when only the repository's own tasks were named."""
-        from touchgate.edge.running import prepare  # noqa: PLC0415
-
         params = loader.params
         given = params.get("num_process") or 0
         self._options = from_params(params, names, loader.started_in, jobs=given or None)
@@ -62,7 +64,10 @@ class Run(DoitRun):  # type: ignore[misc]  # doit has no types
         if names and not also and all(name.partition(":")[0] in own_names for name in names):
             return None
         self._options = replace(self._options, also=frozenset(also))
-        self.session = prepare(loader, self._options, own_names, self._stream(params))
+        judged = _judged(loader, self._options)
+        from touchgate.edge.running import prepare  # noqa: PLC0415 (by now the other thread is through with it)
+
+        self.session = prepare(loader, self._options, own_names, self._stream(params), judged)
         if not names:
             self.sel_tasks = [*self.session.lanes, *(params.get("default_tasks") or ())]
         # Checks on a GPU wait for their turn inside a doit thread; these must not keep the others from running.
@@ -110,7 +115,6 @@ class Run(DoitRun):  # type: ignore[misc]  # doit has no types
             code: int = super().execute(params, args)
             return code
         from touchgate.edge.running import conclude  # noqa: PLC0415
-        from touchgate.gate.git import GitFault  # noqa: PLC0415
 
         with _signals(self):
             try:
@@ -148,6 +152,26 @@ class Run(DoitRun):  # type: ignore[misc]  # doit has no types
 
         if self.session is not None:
             tell(self.session, name)
+
+
+def _judged(loader: TouchgateLoader, options: RunOptions) -> Judged | None:
+    """The change, asked for while another thread imports what plans the run. None for any trouble: it comes up again."""
+    if loader.repository is None:
+        return None
+    with suppress(RuntimeError):
+        # Without a further thread it is imported afterwards, in this one.
+        _thread.start_new_thread(_import_the_rest, ())
+    with suppress(GitFault):
+        return change.resolve(
+            loader.repository, base=options.base, head=options.head, environ=options.environ, fetch=options.fetch
+        )
+    return None
+
+
+def _import_the_rest() -> None:
+    with suppress(Exception):
+        # What goes wrong here goes wrong again, and is told, where it is needed.
+        import touchgate.edge.running  # noqa: F401, PLC0415
 
 
 def needed_lanes(own: list[Task], selected: list[str]) -> set[str]:

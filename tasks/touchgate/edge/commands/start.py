@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from touchgate.edge.planning import UsageFault
+from touchgate.edge.usage import UsageFault
 
 SETTINGS = 'loader = "touchgate"\nreporter = "touchgate"\n'
 

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 from touchgate import places
 from touchgate.edge.commands.base import print_json
-from touchgate.edge.planning import UsageFault, declare
+from touchgate.edge.planning import declare
+from touchgate.edge.usage import UsageFault
 from touchgate.gate.git import GitFault
 from touchgate.gate.located import DeclarationError
 from touchgate.reports import rates

@@ -30,7 +30,7 @@ class Touched(RepositoryCommand):
     def act(self, repo: Repository, options: Any, names: list[str]) -> int:
         """Print the change."""
         if names:
-            from touchgate.edge.planning import UsageFault  # noqa: PLC0415
+            from touchgate.edge.usage import UsageFault  # noqa: PLC0415
 
             raise UsageFault(f"`doit touched` takes no names, and got '{names[0]}'")
         judged = change_of.resolve(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from touchgate.edge.commands.base import RepositoryCommand, print_json
 from touchgate.edge.options import AS_JSON, SECTION
-from touchgate.edge.planning import UsageFault
+from touchgate.edge.usage import UsageFault
 
 if TYPE_CHECKING:
     from touchgate.gate.git import Repository
