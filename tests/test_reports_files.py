@@ -7,7 +7,6 @@ import os
 import re
 import subprocess
 import sys
-from dataclasses import replace
 from xml.etree import ElementTree as ET
 
 import pytest
@@ -154,7 +153,7 @@ def test_result_json_is_the_documented_one():
 
 
 def test_the_same_run_gives_the_same_bytes(tmp_path):
-    shuffled = replace(REPORT, lanes=REPORT.lanes[::-1], checks=REPORT.checks[::-1])
+    shuffled = REPORT._replace(lanes=REPORT.lanes[::-1], checks=REPORT.checks[::-1])
     write(REPORT, tmp_path / "a")
     write(shuffled, tmp_path / "b")
     for name in ("result.json", "junit.xml"):
@@ -163,7 +162,7 @@ def test_the_same_run_gives_the_same_bytes(tmp_path):
 
 def test_numbers_that_json_lacks_are_strings():
     worst = {"error": float("inf"), "bound": float("nan"), "index": (1, 2), "low": float("-inf")}
-    (check,) = result_json(replace(REPORT, checks=(replace(CHECKS[0], worst=worst, facts={"x": object}),)))["checks"]
+    (check,) = result_json(REPORT._replace(checks=(CHECKS[0]._replace(worst=worst, facts={"x": object}),)))["checks"]
     assert check["worst"] == {"error": "inf", "bound": "nan", "index": [1, 2], "low": "-inf"}
     assert check["facts"] == {"x": "<class 'object'>"}
 
@@ -172,7 +171,7 @@ def test_a_path_that_is_not_utf8():
     assert path_json("a/ü.cu") == {"path": "a/ü.cu"}
     assert path_json(None) == {"path": None}
     assert path_json(os.fsdecode(b"a/\xff.cu")) == {"path_b64": "YS//LmN1"}
-    (lane,) = result_json(replace(REPORT, lanes=(replace(GEMM, path=os.fsdecode(b"\xff"), reason="\udcff"),)))["lanes"]
+    (lane,) = result_json(REPORT._replace(lanes=(GEMM._replace(path=os.fsdecode(b"\xff"), reason="\udcff"),)))["lanes"]
     assert "path" not in lane
     assert (lane["path_b64"], lane["reason"]) == ("/w==", "\\xff")
 
@@ -193,7 +192,7 @@ def test_an_old_report_stays_when_writing_fails(tmp_path, monkeypatch):
 
     monkeypatch.setattr(files.Path, "write_bytes", broken)
     with pytest.raises(OSError, match="No space left"):
-        write(replace(REPORT, exit=0), tmp_path)
+        write(REPORT._replace(exit=0), tmp_path)
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
 
 
@@ -373,8 +372,8 @@ repeat: doit --fresh gemm:vectors
 def test_registers_are_a_table():
     kernels = {"add_float32": {"registers": 34, "spill_loads": 0, "spill_stores": 0}}
     spilling = {**kernels, "add|<b>": {"registers": 255, "spill_loads": 8, "spill_stores": 4}}
-    check = replace(CHECKS[2], facts={"architectures": {"121": spilling, "87": kernels}})
-    page = markdown.summary(replace(REPORT, checks=(check,)))
+    check = CHECKS[2]._replace(facts={"architectures": {"121": spilling, "87": kernels}})
+    page = markdown.summary(REPORT._replace(checks=(check,)))
     assert (
         page.partition("\n<details>")[2]
         == """\
@@ -391,7 +390,7 @@ def test_registers_are_a_table():
 
 
 def test_summary_when_nothing_is_touched():
-    report = replace(REPORT, lanes=(ADD,), checks=(), exit=0, device="", reservation=None, notes=())
+    report = REPORT._replace(lanes=(ADD,), checks=(), exit=0, device="", reservation=None, notes=())
     assert (
         markdown.summary(report)
         == """\
@@ -429,8 +428,8 @@ def test_no_name_becomes_markdown(name):
 
 
 def test_a_page_that_is_too_large_is_cut_at_a_failure():
-    many = tuple(replace(CHECKS[1], name=f"gemm:v{number:04}", detail=("x" * 300,) * 50) for number in range(300))
-    report = replace(REPORT, checks=many)
+    many = tuple(CHECKS[1]._replace(name=f"gemm:v{number:04}", detail=("x" * 300,) * 50) for number in range(300))
+    report = REPORT._replace(checks=many)
     assert len(markdown.summary(report)) > 4_000_000
     page = markdown.summary(report, limit=1_000_000)
     assert 900_000 < len(page.encode()) <= 1_000_000
@@ -444,5 +443,5 @@ def test_a_page_that_is_too_large_is_cut_at_a_failure():
 
 @given(st.integers(2000, 20000))
 def test_a_limit_is_kept(limit):
-    many = tuple(replace(CHECKS[1], name=f"gemm:ü{number:03}") for number in range(60))
-    assert len(markdown.summary(replace(REPORT, checks=many), limit=limit).encode()) <= limit
+    many = tuple(CHECKS[1]._replace(name=f"gemm:ü{number:03}") for number in range(60))
+    assert len(markdown.summary(REPORT._replace(checks=many), limit=limit).encode()) <= limit

@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import io
 import os
-from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -52,12 +51,12 @@ def test_elsewhere_nothing_is_written(environ):
 
 
 def test_nothing_failed_nothing_written():
-    assert annotations(PASSED, replace(PASSED, verdict=Verdict.UNMEASURED), replace(PASSED, verdict=None)) == ""
+    assert annotations(PASSED, PASSED._replace(verdict=Verdict.UNMEASURED), PASSED._replace(verdict=None)) == ""
 
 
 @pytest.mark.parametrize("number", [9, 10, 11, 25])
 def test_at_most_ten_and_a_count(number):
-    lines = annotations(*(replace(FAILED, name=f"gemm:v{i}") for i in range(number))).splitlines()
+    lines = annotations(*(FAILED._replace(name=f"gemm:v{i}") for i in range(number))).splitlines()
     assert [line.split(" ")[0] for line in lines[:10]] == ["::error"] * min(number, 10)
     more = number - 10
     noun = "check" if more == 1 else "checks"
@@ -75,13 +74,13 @@ def test_at_most_ten_and_a_count(number):
     ],
 )
 def test_the_place(where, properties):
-    made = annotations(replace(FAILED, where=where))
+    made = annotations(FAILED._replace(where=where))
     assert made.startswith(f"::error {properties}title=gemm%3Avectors%3A FAILED::")
 
 
 @given(st.text())
 def test_nothing_breaks_out_of_an_annotation(text):
-    check = replace(FAILED, name=text, reason=text, detail=(text, text), where=text)
+    check = FAILED._replace(name=text, reason=text, detail=(text, text), where=text)
     made = annotations(check)
     assert made.endswith("\n")
     (line,) = made[:-1].split("\n")
@@ -95,7 +94,7 @@ def test_nothing_breaks_out_of_an_annotation(text):
 def test_an_ascii_stream_and_a_closed_one():
     raw = io.BytesIO()
     stream = io.TextIOWrapper(raw, encoding="ascii", write_through=True)
-    forge.annotate(report(replace(FAILED, reason="größe")), stream, ACTIONS)
+    forge.annotate(report(FAILED._replace(reason="größe")), stream, ACTIONS)
     assert b"gr\\xf6\\xdfe" in raw.getvalue()
 
     class Gone(io.StringIO):
@@ -121,7 +120,7 @@ def test_without_a_page_nothing_happens():
 def test_the_page_stays_below_its_limit(tmp_path):
     page = tmp_path / "summary"
     page.write_bytes(b"x" * 600_000)
-    many = (replace(FAILED, name=f"gemm:v{i:04}", detail=("ü" * 300,) * 50) for i in range(300))
+    many = (FAILED._replace(name=f"gemm:v{i:04}", detail=("ü" * 300,) * 50) for i in range(300))
     assert forge.append_summary(report(*many), {"GITHUB_STEP_SUMMARY": str(page)}) is None
     content = page.read_bytes()
     assert len(content) <= 1024 * 1024 - forge.SPARE

@@ -6,7 +6,6 @@ import doctest
 import importlib
 import itertools
 import re
-from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -26,7 +25,7 @@ def check(verdict: Verdict | None, name: str = "gemv:kernel", **more: object) ->
 
 def report(*checks: CheckReport, lanes: tuple[LaneReport, ...] = (RUN, SKIP), **more: object) -> RunReport:
     blank = RunReport("a" * 40, "b" * 40, "c" * 40, "", "", "", None, None, 1, "smoke", lanes)
-    return replace(blank, checks=checks, **more)
+    return blank._replace(checks=checks, **more)
 
 
 PASS = check(Verdict.PASSED)
@@ -40,9 +39,9 @@ HOST = check(Verdict.PASSED, "gemv:compile")
     [
         ((PASS,), 0, 0),
         ((HOST,), 0, 0),
-        ((replace(PASS, cached=True),), 0, 0),
+        ((PASS._replace(cached=True),), 0, 0),
         ((EMULATED,), 0, 2),
-        ((replace(EMULATED, cached=True),), 0, 2),
+        ((EMULATED._replace(cached=True),), 0, 2),
         ((ON_GPU,), 0, 0),
         ((check(Verdict.FAILED),), 1, 1),
         ((check(Verdict.TIMED_OUT),), 1, 1),
@@ -55,7 +54,7 @@ HOST = check(Verdict.PASSED, "gemv:compile")
         ((PASS, check(None, "gemv:other")), 2, 2),
         ((check(Verdict.ERROR), check(Verdict.FAILED, "gemv:other")), 1, 1),
         ((PASS, check(Verdict.TIMED_OUT, "gemv:other"), check(None, "gemv:last")), 1, 1),
-        ((replace(PASS, lane="another"),), 2, 2),
+        ((PASS._replace(lane="another"),), 2, 2),
     ],
 )
 def test_exit_code_of_checks(checks, plain, required):
@@ -69,7 +68,7 @@ def test_nothing_touched_is_zero():
 
 
 def test_each_running_lane_needs_a_pass_of_its_own():
-    other = replace(RUN, name="rmsnorm")
+    other = RUN._replace(name="rmsnorm")
     assert exit_code(report(PASS, lanes=(RUN, other))) == 2
     assert exit_code(report(PASS, check(Verdict.PASSED, "rmsnorm:kernel"), lanes=(RUN, other))) == 0
 
@@ -136,7 +135,7 @@ def test_only_a_pass_counts_as_cached():
 
 
 def test_unproven_names_each_cause():
-    other = replace(RUN, name="rmsnorm")
+    other = RUN._replace(name="rmsnorm")
     made = report(
         check(Verdict.ERROR), check(None, "gemv:late"), check(Verdict.UNMEASURED, "gemv:bench"), EMULATED,
         lanes=(RUN, other, SKIP),
@@ -159,8 +158,8 @@ def test_every_verdict_has_a_word():
     [
         (PASS, "passed"),
         (EMULATED, "passed (emulated)"),
-        (replace(PASS, cached=True), "cached"),
-        (replace(EMULATED, cached=True), "cached (emulated)"),
+        (PASS._replace(cached=True), "cached"),
+        (EMULATED._replace(cached=True), "cached (emulated)"),
         (check(Verdict.FAILED, device="emulated"), "FAILED (emulated)"),
         (check(Verdict.TIMED_OUT), "TIMED OUT"),
         (check(Verdict.ERROR), "ERROR"),
@@ -179,9 +178,9 @@ def test_repeat_is_fit_for_a_shell():
 
 
 def test_over_target():
-    assert replace(RUN, minutes=1, seconds=61).over_target
-    assert not replace(RUN, minutes=1, seconds=60).over_target
-    assert not replace(SKIP, minutes=1, seconds=61).over_target
+    assert RUN._replace(minutes=1, seconds=61).over_target
+    assert not RUN._replace(minutes=1, seconds=60).over_target
+    assert not SKIP._replace(minutes=1, seconds=61).over_target
 
 
 @pytest.mark.parametrize("name", ["style", "words", "progress", "markdown"])

@@ -9,7 +9,6 @@ import subprocess
 import sys
 import threading
 import time
-from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -73,7 +72,7 @@ def tell(stream, *, environ=None, info=INFO, checks=CHECKS, **settings) -> str:
         if not check.cached:
             terminal.start(check.name)
         terminal.finish(check)
-    terminal.summary(replace(info, checks=checks, seconds=12.9, exit=1))
+    terminal.summary(info._replace(checks=checks, seconds=12.9, exit=1))
     return stream.getvalue()
 
 
@@ -114,8 +113,8 @@ def test_the_whole_output_on_a_pipe(workers):
 
 
 def test_a_gpu_needs_no_wide_column():
-    gpu = replace(KERNEL, device="NVIDIA H200")
-    text = tell(Pipe(), info=replace(INFO, device="NVIDIA H200, driver 580.1, nvcc 13.0"), checks=(gpu,))
+    gpu = KERNEL._replace(device="NVIDIA H200")
+    text = tell(Pipe(), info=INFO._replace(device="NVIDIA H200, driver 580.1, nvcc 13.0"), checks=(gpu,))
     assert ".  gemm:kernel   passed       12.3 s   21 cases, max err 1.0e-06 (bound 1.0e-05)\n" in text
 
 
@@ -136,7 +135,7 @@ def test_an_unfinished_line_is_ended_by_the_summary():
     stream = Pipe()
     terminal = Terminal(stream, {}, workers=1)
     terminal.start("gemm:compile")
-    terminal.summary(replace(INFO, checks=(replace(COMPILE, verdict=None),), interrupted=True, exit=130, seconds=2))
+    terminal.summary(INFO._replace(checks=(COMPILE._replace(verdict=None),), interrupted=True, exit=130, seconds=2))
     assert stream.getvalue() == (
         ".  gemm:compile   \n\nnever reached: gemm:compile\ninterrupted: 1 check: 1 never reached in 2.00 s, exit 130\n"
     )
@@ -158,12 +157,12 @@ device   emulated: no NVIDIA driver
 
 
 def test_many_untouched_lanes_are_a_count():
-    lanes = (GEMM, *(replace(ADD, name=f"lane{number}") for number in range(30)))
-    assert "30 lanes untouched (-v 2 lists them)\n" in tell(Pipe(), info=replace(INFO, lanes=lanes), checks=())
+    lanes = (GEMM, *(ADD._replace(name=f"lane{number}") for number in range(30)))
+    assert "30 lanes untouched (-v 2 lists them)\n" in tell(Pipe(), info=INFO._replace(lanes=lanes), checks=())
 
 
 def test_nothing_touched():
-    info = replace(INFO, lanes=(ADD, SCAN), touched=3, device="")
+    info = INFO._replace(lanes=(ADD, SCAN), touched=3, device="")
     stream = Pipe()
     terminal = Terminal(stream, {})
     terminal.header(info)
@@ -181,15 +180,15 @@ nothing touched: 2 lanes looked at, 3 paths, exit 0
 
 def test_no_lane_at_all():
     stream = Pipe()
-    Terminal(stream, {}).summary(replace(INFO, lanes=()))
+    Terminal(stream, {}).summary(INFO._replace(lanes=()))
     assert stream.getvalue() == "no lane is declared: nothing to check, exit 0\n"
 
 
 def test_open_and_due_are_loud():
     stream = Pipe()
-    unknown = replace(INFO, base=None, merge_base=None, open_reason="no merge base: the clone is shallow; fetch-depth: 0")
-    Terminal(stream, {}).header(replace(unknown, lanes=(replace(GEMM, path=None, reason="everything runs"),)))
-    Terminal(stream, {}).header(replace(INFO, due="on the default branch", lanes=(), base_from="", head_from="", proof=""))
+    unknown = INFO._replace(base=None, merge_base=None, open_reason="no merge base: the clone is shallow; fetch-depth: 0")
+    Terminal(stream, {}).header(unknown._replace(lanes=(GEMM._replace(path=None, reason="everything runs"),)))
+    Terminal(stream, {}).header(INFO._replace(due="on the default branch", lanes=(), base_from="", head_from="", proof=""))
     assert (
         stream.getvalue()
         == """\
@@ -210,7 +209,7 @@ def test_a_wait_and_a_note_are_said_once():
     for _ in range(2):
         terminal.waiting("host lease h200-0: alice, pid 4121, since 14:02 (gemm:vectors)")
         terminal.note("the cache is full")
-    terminal.summary(replace(INFO, lanes=(), notes=("the cache is full", "another")))
+    terminal.summary(INFO._replace(lanes=(), notes=("the cache is full", "another")))
     assert (
         stream.getvalue()
         == """\
@@ -224,8 +223,8 @@ no lane is declared: nothing to check, exit 0
 
 def test_a_missed_target_is_said():
     stream = Pipe()
-    slow = replace(GEMM, seconds=1900.0)
-    Terminal(stream, {}).summary(replace(INFO, lanes=(slow,), checks=(COMPILE,), seconds=1900))
+    slow = GEMM._replace(seconds=1900.0)
+    Terminal(stream, {}).summary(INFO._replace(lanes=(slow,), checks=(COMPILE,), seconds=1900))
     assert (
         stream.getvalue()
         == """\
@@ -238,9 +237,9 @@ lane gemm took 31 min 40 s, its target is 30 min (tasks/lanes.yml:3)
 
 def test_reasons_are_grouped():
     stream = Pipe()
-    others = tuple(replace(BENCH, name=f"gemm:b{number}") for number in range(2))
-    missing = replace(BENCH, name="gemm:c", reason="g++ is missing: apt install g++")
-    Terminal(stream, {}).summary(replace(INFO, checks=(COMPILE, *others, missing), seconds=1))
+    others = tuple(BENCH._replace(name=f"gemm:b{number}") for number in range(2))
+    missing = BENCH._replace(name="gemm:c", reason="g++ is missing: apt install g++")
+    Terminal(stream, {}).summary(INFO._replace(checks=(COMPILE, *others, missing), seconds=1))
     assert (
         stream.getvalue()
         == """\
@@ -254,8 +253,8 @@ unmeasured: gemm:c: g++ is missing: apt install g++
 
 def test_long_detail_and_many_variables_are_cut():
     stream = Pipe()
-    long = replace(FLOAT16, detail=("x",) * 100, withheld=tuple(f"V{number}" for number in range(40)), where="", log=None)
-    Terminal(stream, {}).summary(replace(INFO, checks=(long,), exit=1))
+    long = FLOAT16._replace(detail=("x",) * 100, withheld=tuple(f"V{number}" for number in range(40)), where="", log=None)
+    Terminal(stream, {}).summary(INFO._replace(checks=(long,), exit=1))
     text = stream.getvalue()
     assert text.count("   | x\n") == 40
     assert "   | and 60 lines more\n" in text
@@ -302,11 +301,11 @@ def shown(text: str) -> str:
 def test_any_encoding_takes_everything(encoding):
     raw = io.BytesIO()
     stream = io.TextIOWrapper(raw, encoding=encoding, errors="strict", write_through=True)
-    odd = replace(COMPILE, name="gemm:größe:行列", reason="\udcff\ud800 \u2028 ✓")
+    odd = COMPILE._replace(name="gemm:größe:行列", reason="\udcff\ud800 \u2028 ✓")
     terminal = Terminal(stream, {"FORCE_COLOR": "1"})
-    terminal.header(replace(INFO, open_reason="\udcfe naïve"), {odd.name: None})
+    terminal.header(INFO._replace(open_reason="\udcfe naïve"), {odd.name: None})
     terminal.finish(odd)
-    terminal.summary(replace(INFO, checks=(odd,)))
+    terminal.summary(INFO._replace(checks=(odd,)))
     text = raw.getvalue().decode(encoding)
     assert "\\xff\\ud800 \\u2028" in text
     assert ("größe" in text) == (encoding != "ascii")
@@ -334,10 +333,10 @@ HOSTILE = st.lists(
 @given(HOSTILE, st.booleans())
 def test_no_name_writes_a_control_character(name, live):
     stream = Screen() if live else Pipe()
-    lane = replace(GEMM, name=name, reason=name, path=name, where=name)
-    check = replace(FLOAT16, name=name, lane=name, reason=name, detail=(name,), log=name, withheld=(name,), where=name)
-    info = replace(
-        INFO, lanes=(lane, replace(lane, decision="skip")), base=name, base_from=name, open_reason=name, device=name,
+    lane = GEMM._replace(name=name, reason=name, path=name, where=name)
+    check = FLOAT16._replace(name=name, lane=name, reason=name, detail=(name,), log=name, withheld=(name,), where=name)
+    info = INFO._replace(
+        lanes=(lane, lane._replace(decision="skip")), base=name, base_from=name, open_reason=name, device=name,
         lease=name, reservation=name,
     )  # fmt: skip
     terminal = Terminal(stream, {"NO_COLOR": "1"}, width=80, verbose=1)
@@ -346,7 +345,7 @@ def test_no_name_writes_a_control_character(name, live):
     terminal.note(name)
     terminal.start(name)
     terminal.finish(check)
-    terminal.summary(replace(info, checks=(check,), notes=(name + "2",)))
+    terminal.summary(info._replace(checks=(check,), notes=(name + "2",)))
     left = stream.getvalue().replace("\r\x1b[K", "").replace("\n", "")
     assert left.isprintable()
 
@@ -355,13 +354,13 @@ def test_no_name_writes_a_control_character(name, live):
 def test_in_an_actions_job_no_line_is_a_command(name):
     stream = Pipe()
     text = f"::add-mask::{name}"
-    check = replace(FLOAT16, detail=(text, f"  {text}", f"x##[add-path]{name}"), reason=text)
+    check = FLOAT16._replace(detail=(text, f"  {text}", f"x##[add-path]{name}"), reason=text)
     terminal = Terminal(stream, {"GITHUB_ACTIONS": "true"})
-    terminal.header(replace(INFO, lanes=(replace(GEMM, name="::warning::"),), open_reason=text))
+    terminal.header(INFO._replace(lanes=(GEMM._replace(name="::warning::"),), open_reason=text))
     terminal.note(text)
     terminal.waiting(text)
     terminal.finish(check)
-    terminal.summary(replace(INFO, checks=(check,)))
+    terminal.summary(INFO._replace(checks=(check,)))
     for line in stream.getvalue().splitlines():
         assert not line.lstrip().startswith("::")
         assert "##[" not in line
@@ -427,12 +426,12 @@ def test_time_left(estimates, finished, running, workers, expected):
 def test_the_live_line_comes_and_goes():
     screen, now = Screen(), [0.0]
     terminal = Terminal(screen, {"NO_COLOR": "1"}, width=80, workers=2, clock=lambda: now[0])
-    terminal.header(replace(INFO, lanes=()), {"a:x": 10.0, "a:y": 20.0})
+    terminal.header(INFO._replace(lanes=()), {"a:x": 10.0, "a:y": 20.0})
     begin = len(screen.getvalue())
     terminal.start("a:x")
     now[0] = 5.0
     terminal.start("a:y")
-    terminal.finish(replace(COMPILE, name="a:x", seconds=5.0))
+    terminal.finish(COMPILE._replace(name="a:x", seconds=5.0))
     terminal.close()
     wipe = "\r\x1b[K"
     blank, half = "░" * 20, "█" * 10 + "░" * 10
@@ -462,12 +461,12 @@ def test_many_threads_never_tear_a_line():
     screen = Screen()
     terminal = Terminal(screen, {"NO_COLOR": "1"}, width=60, workers=8)
     names = [f"lane:check{number}" for number in range(80)]
-    terminal.header(replace(INFO, lanes=()), dict.fromkeys(names, 0.1))
+    terminal.header(INFO._replace(lanes=()), dict.fromkeys(names, 0.1))
 
     def work(part: int) -> None:
         for name in names[part::8]:
             terminal.start(name)
-            terminal.finish(replace(COMPILE, name=name))
+            terminal.finish(COMPILE._replace(name=name))
 
     threads = [threading.Thread(target=work, args=(part,)) for part in range(8)]
     for thread in threads:
@@ -493,7 +492,7 @@ def test_the_ticker_redraws_and_ends():
     assert screen.getvalue().endswith("\r\x1b[K")
     after = screen.getvalue()
     assert terminal._ended.is_set()
-    terminal.finish(replace(COMPILE, name="a:x"))
+    terminal.finish(COMPILE._replace(name="a:x"))
     assert screen.getvalue() == after + ".  a:x   passed       1.42 s   3 cases\n"
 
 

@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from touchgate import worktrees
-from touchgate.worktrees import WorktreeFault, Submodule
+from touchgate.worktrees import Submodule, WorktreeFault
 
 
 @pytest.fixture

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from touchgate.gate.values import NamedTuple
 
 if TYPE_CHECKING:
     from touchgate.devices.probe import Gpu
 
 
-@dataclass(frozen=True)
-class DeviceChoice:
+class DeviceChoice(NamedTuple):
     """gpu: the one to use, or None. reason: why there is none. gpu_only: emulation does not stand in (--device gpu)."""
 
     gpu: Gpu | None

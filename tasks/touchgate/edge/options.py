@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,7 @@ from doit.exceptions import InvalidCommand
 
 from touchgate.gate.history import Fetch, wish
 from touchgate.gate.model import SUITES
+from touchgate.gate.values import NamedTuple
 
 SECTION = "touchgate"
 
@@ -183,8 +183,7 @@ RUN = (
 """What `doit run` gains. Their names are the keys under [tool.doit] that set them for a repository."""
 
 
-@dataclass(frozen=True)
-class RunOptions:
+class RunOptions(NamedTuple):
     """What one run was asked for. `jobs`: how many checks without a device run at once. lease_timeout: minutes."""
 
     base: str | None = None
@@ -207,7 +206,7 @@ class RunOptions:
     """Lanes that run whatever is touched, because a task of dodo.py that runs depends on them."""
     jobs: int = 1
     verbose: int = 0
-    environ: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
+    environ: Mapping[str, str] = os.environ
 
 
 def from_params(params: Mapping[str, Any], names: list[str], started_in: Path, *, jobs: int | None) -> RunOptions:
@@ -226,6 +225,7 @@ def from_params(params: Mapping[str, Any], names: list[str], started_in: Path, *
         topology=params.get("topology") or "single",
         lease_timeout=float(params.get("lease_timeout", 1440.0)),
         fetch=wish(params.get("fetch"), os.environ),
+        environ=dict(os.environ),
         report_dir=started_in / report_dir if report_dir else None,
         architectures=_architectures(params.get("architectures") or ""),
         shadow=_rate(params.get("shadow") or 0),

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import fnmatch
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,6 +24,7 @@ from touchgate.gate.located import DeclarationError, Problem
 from touchgate.gate.model import Change, Decision, Lane, Plan
 from touchgate.gate.plan import in_suites_of_both, runs_in
 from touchgate.gate.plan import plan as decide
+from touchgate.gate.values import NamedTuple
 
 if TYPE_CHECKING:
     from touchgate.edge.devices import DeviceChoice
@@ -33,8 +34,7 @@ if TYPE_CHECKING:
     from touchgate.results.store import ResultStore, Stored
 
 
-@dataclass(frozen=True)
-class PlannedCheck:
+class PlannedCheck(NamedTuple):
     """A check that is to be answered for.
 
     place: "gpu", "emulated", "host", or None where it can't be measured here (`why_not` says why). key: None when place is
@@ -229,9 +229,9 @@ def plan_checks(
 def _known(check: PlannedCheck, key: Key | None, options: RunOptions, store: ResultStore) -> PlannedCheck:
     """The check with its key, and with the earlier result under it where one counts."""
     if key is None or (options.fresh and not check.shadow):
-        return replace(check, key=key)
+        return check._replace(key=key)
     stored = store.reusable(key.digest)
-    return replace(check, key=key, known=stored) if check.shadow else replace(check, key=key, stored=stored)
+    return check._replace(key=key, known=stored) if check.shadow else check._replace(key=key, stored=stored)
 
 
 def _configured(spec: CheckSpec, options: RunOptions) -> CheckSpec:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import stat
 import sys
 import time
-from dataclasses import replace
 from typing import TYPE_CHECKING, TextIO
 
 from touchgate import places
@@ -67,7 +66,7 @@ def prepare(
     if options.topology == "pair" and not any(lane.device.kind == "hosts" for lane in declared.head.values()):
         raise UsageFault("--topology pair: no lane declares `device: {hosts: 2}`, so a second host would stand idle")
     lanes_named = tuple(name for name in options.names if name.partition(":")[0] not in own)
-    options = replace(options, names=lanes_named)
+    options = options._replace(names=lanes_named)
     unknown = [name for name in lanes_named if not selected_lanes(declared.head, [name])]
     if unknown:
         if unknown[0].startswith("-"):
@@ -102,7 +101,7 @@ def prepare(
         shadow=shadow,
     )
     estimates = {check.spec.name: 0.0 if check.stored else store.estimate(check.spec.name) for check in checks}
-    terminal.header(replace(report_of(session), checks=()), estimates)
+    terminal.header(report_of(session)._replace(checks=()), estimates)
     return session
 
 
@@ -158,11 +157,11 @@ def conclude(session: Session, own: TouchgateReporter | None) -> int:
     if code == model.NOT_MEASURED:
         # What went wrong is listed above; why nothing that went right is enough is not.
         causes = model.unproven(report, require_device=session.options.require_device)
-        report = replace(report, notes=(*report.notes, *causes))
-    report = replace(report, exit=code, interrupted=session.interrupted)
+        report = report._replace(notes=(*report.notes, *causes))
+    report = report._replace(exit=code, interrupted=session.interrupted)
     unrecorded = recording.record(session, report)
-    report = replace(report, notes=(*report.notes, *([unrecorded] if unrecorded else [])))
-    report = replace(report, notes=(*report.notes, *_deliver(session, report)))
+    report = report._replace(notes=(*report.notes, *([unrecorded] if unrecorded else [])))
+    report = report._replace(notes=(*report.notes, *_deliver(session, report)))
     session.terminal.summary(report)
     _remember(session, report)
     return code
@@ -280,8 +279,7 @@ def _check_report(session: Session, done: Finished) -> model.CheckReport:
     )
     if outcome is None:
         return base
-    return replace(
-        base,
+    return base._replace(
         device=outcome.device,
         seconds=outcome.seconds,
         detail=outcome.detail,

@@ -10,7 +10,7 @@ import os
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,6 +18,7 @@ from touchgate import places
 from touchgate.checks import Stopped
 from touchgate.gate.git import GitFault
 from touchgate.gate.model import Decision
+from touchgate.gate.values import NamedTuple
 from touchgate.outcome import Outcome, Verdict
 from touchgate.results.store import ResultStore, StoreFault
 
@@ -37,8 +38,7 @@ SETTLING = 5.0
 SHELL_OWN = frozenset({"_", "OLDPWD", "PWD", "SHLVL"})
 
 
-@dataclass(frozen=True)
-class Finished:
+class Finished(NamedTuple):
     """What a check came to in this run. outcome None: it was never reached, `reason` says why."""
 
     check: PlannedCheck
@@ -162,7 +162,7 @@ class Session:
         if self.interrupted:
             raise Stopped
         try:
-            check = replace(check, key=self.keyring.keys([check])[check.spec.name])
+            check = check._replace(key=self.keyring.keys([check])[check.spec.name])
         except (ContentsFault, GitFault) as fault:
             return self._finish(Finished(check, Outcome(Verdict.ERROR, reason=str(fault))))
         if not self.options.fresh and not check.shadow:

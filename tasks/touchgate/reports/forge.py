@@ -85,11 +85,11 @@ def value_of(text: str) -> str:
 
 def append_summary(report: RunReport, environ: Mapping[str, str]) -> str | None:
     """Append the summary to the step's page where there is one; None, or a note that says why it is not there."""
-    from touchgate.reports.markdown import summary  # noqa: PLC0415  html is slow to import
-
     path = environ.get("GITHUB_STEP_SUMMARY")
     if not path:
         return None
+    from touchgate.reports.markdown import summary  # noqa: PLC0415  html is slow to import
+
     try:
         with Path(path).open("ab") as page:
             room = PAGE - SPARE - os.fstat(page.fileno()).st_size

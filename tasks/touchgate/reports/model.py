@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol
+from types import MappingProxyType
+from typing import Any, Protocol
 
+from touchgate.gate.values import NamedTuple
 from touchgate.outcome import EMULATED, Verdict
 
 INTERRUPTED = 130
@@ -34,8 +35,7 @@ NEVER_REACHED = "never reached"
 SHADOW = "shadow"
 
 
-@dataclass(frozen=True)
-class CheckReport:
+class CheckReport(NamedTuple):
     """One check of a lane that runs.
 
     verdict: None for one never reached. cached: the verdict is an earlier run's. device: None, "emulated" or the GPU's
@@ -57,7 +57,7 @@ class CheckReport:
     detail: tuple[str, ...] = ()
     worst: Mapping[str, Any] | None = None
     cases: int | None = None
-    facts: Mapping[str, Any] = field(default_factory=dict)
+    facts: Mapping[str, Any] = MappingProxyType({})
     log: str | None = None
     where: str = ""
     measured: str | None = None
@@ -96,8 +96,7 @@ class CheckReport:
         return f"{word} ({', '.join(added)})" if added else word
 
 
-@dataclass(frozen=True)
-class LaneReport:
+class LaneReport(NamedTuple):
     """One lane.
 
     decision: "run" or "skip". path, pattern, where: what fired, or the nearest that did not, and the file:line that
@@ -158,8 +157,7 @@ class FalseSkip(NamedTuple):
     earlier: str | None = None
 
 
-@dataclass(frozen=True)
-class RunReport:
+class RunReport(NamedTuple):
     """A whole run; before it starts, the same value without checks is what `Terminal.header` shows.
 
     base, head, merge_base, proof, base_from, head_from, open_reason: as in `touchgate.gate.model.Change`. due: why

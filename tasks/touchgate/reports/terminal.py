@@ -15,7 +15,6 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import replace
 from typing import TextIO
 
 from touchgate.outcome import Verdict
@@ -216,7 +215,7 @@ class Terminal:
         if not self._verbose:
             aside = [lane for lane in report.untouched if lane.set_aside]
             for reason, names in words.by_reason(
-                replace(lane, reason=lane.reason.partition(";")[0]) for lane in aside
+                lane._replace(reason=lane.reason.partition(";")[0]) for lane in aside
             ).items():
                 lines.append(printable(f"{words.plural(len(names), 'lane')} {reason}: {words.some(names)}"))
         if not untouched and not (self._verbose and report.shadowed):

@@ -14,10 +14,10 @@ import os
 import re
 import secrets
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
+from touchgate.gate.values import NamedTuple
 from touchgate.outcome import Outcome, Verdict
 
 if TYPE_CHECKING:
@@ -39,8 +39,7 @@ class StoreFault(Exception):
     """A result can't be kept: what and where, one line. The check's outcome is not touched by it."""
 
 
-@dataclass(frozen=True)
-class Stored:
+class Stored(NamedTuple):
     """A result as it is kept. when: ISO 8601, UTC. log: None where there was none, or it is gone. parts: the key's."""
 
     digest: str

@@ -13,7 +13,6 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
@@ -63,7 +62,7 @@ class Run(DoitRun):  # type: ignore[misc]  # doit has no types
         also = needed_lanes(own, [name for name in selected if name in own_names])
         if names and not also and all(name.partition(":")[0] in own_names for name in names):
             return None
-        self._options = replace(self._options, also=frozenset(also))
+        self._options = self._options._replace(also=frozenset(also))
         judged = _judged(loader, self._options)
         from touchgate.edge.running import prepare  # noqa: PLC0415 (by now the other thread is through with it)
 
