@@ -5,6 +5,9 @@ from __future__ import annotations
 import hashlib
 import posixpath
 import random
+import subprocess
+
+import pytest
 
 from touchgate.gate.closure.cache import Cache
 from touchgate.gate.closure.graph import Graph
@@ -13,6 +16,14 @@ from touchgate.gate.closure.tree import Entry, _Walked
 
 LINK, MODULE = b"\0link:", b"\0module"
 """How the content of a symbolic link begins; what stands for a submodule."""
+
+
+def need(program):
+    """Skip where a tool of Rust's is missing, or is there as rustup's stand-in without a toolchain behind it."""
+    try:
+        subprocess.run([program, "--version"], check=True, capture_output=True)
+    except (OSError, subprocess.CalledProcessError):
+        pytest.skip(f"unmeasured: {program} (rustup.rs, or Debian's package of that name)")
 
 
 class Memory(_Walked):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib
 import json
 import random
-import shutil
 import subprocess
 import sys
 
@@ -13,7 +12,7 @@ import pytest
 
 from touchgate.gate.closure import cargo, toml
 
-from .rust_crates import MODULE, closure
+from .rust_crates import MODULE, closure, need
 
 
 def reached(files, *sources):
@@ -164,8 +163,7 @@ def made_workspace(rng):
 
 
 def test_never_less_than_cargo_metadata(tmp_path):
-    if not shutil.which("cargo"):
-        pytest.skip("cargo is not installed")
+    need("cargo")
     for seed in range(12):
         files, needs = made_workspace(random.Random(seed))
         folder = tmp_path / str(seed)

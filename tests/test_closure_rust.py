@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import posixpath
 import random
-import shutil
 import subprocess
 
 import pytest
@@ -13,7 +12,7 @@ import pytest
 from touchgate.gate.closure import rust
 from touchgate.gate.closure.references import Unresolved
 
-from .rust_crates import LINK, MODULE, NOISE, Maker, closure
+from .rust_crates import LINK, MODULE, NOISE, Maker, closure, need
 
 MANIFEST = {"Cargo.toml": '[package]\nname = "x"\n'}
 
@@ -188,8 +187,7 @@ def told_by_rustc(made, folder):
 
 
 def test_made_crates_are_what_rustc_reads(tmp_path):
-    if not shutil.which("rustc"):
-        pytest.skip("rustc is not installed")
+    need("rustc")
     for seed in range(24):
         made = Maker(seed)
         assert told_by_rustc(made, tmp_path / str(seed)) == made.named, seed
