@@ -95,3 +95,42 @@ def test_a_reader_that_has_gone_is_no_traceback(project):
     assert done.returncode == 130
     assert "Traceback" not in done.stderr
     assert "Exception ignored" not in done.stderr
+
+
+GATE = [sys.executable, "-c", "import sys; from touchgate.console import main; sys.exit(main())", "gate"]
+
+
+def shell(project, line, **environ):
+    """What a shell says of the gate, started as `gate` with its redirections."""
+    script = f'gate() {{ "$PY" -c "$CODE" gate main HEAD "$@"; }}; {line}'
+    environ = {**project.environ, "PY": sys.executable, "CODE": GATE[2], **environ}
+    done = subprocess.run(["sh", "-c", script], cwd=project.root, env=environ, capture_output=True, text=True, check=False)
+    assert "Traceback" not in done.stderr
+    assert "Exception ignored" not in done.stderr
+    return done
+
+
+def test_closed_streams(project, tmp_path):
+    """The answer alone is on standard output, though standard error is closed; and the other way round."""
+    assert shell(project, "gate 2>&-").stdout == "false\n"
+    output = tmp_path / "output"
+    done = shell(project, "gate >&-; echo $?", GITHUB_OUTPUT=str(output))
+    assert (done.stdout, output.read_text()) == ("0\n", "run=false\nlanes=[]\n")
+    assert shell(project, "gate <&-").stdout == "false\n"
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="unmeasured: /dev/full, which Linux has")  # noqa: PTH110
+def test_an_answer_that_can_not_be_written(project):
+    done = shell(project, "gate >/dev/full; echo $?")
+    assert done.stdout == "3\n"
+    assert done.stderr.endswith("the answer can't be written to standard output: No space left on device\n")
+
+
+@pytest.mark.parametrize("broken", ["raise RuntimeError('é')", "import no_such_module"])
+def test_what_reads_yaml_is_broken(project, tmp_path, broken):
+    (tmp_path / "path/yaml").mkdir(parents=True)
+    (tmp_path / "path/yaml/__init__.py").write_text(broken, encoding="utf-8")
+    output = tmp_path / "output"
+    done = shell(project, "gate; echo $?", PYTHONPATH=str(tmp_path / "path"), GITHUB_OUTPUT=str(output))
+    assert (done.stdout, output.read_text()) == ("true\n0\n", "run=true\n")
+    assert done.stderr.startswith("everything runs: touchgate itself failed: ")

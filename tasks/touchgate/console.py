@@ -26,6 +26,9 @@ INTERRUPTED = 130
 
 def main(argv: Sequence[str] | None = None, environ: Mapping[str, str] = os.environ) -> int:
     """Run a command; returns the exit code."""
+    if sys.stderr is None:
+        # It was closed: what `print` is told to write to None goes to standard output, where a program reads the answer.
+        sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115, PTH123
     words = list(sys.argv[1:] if argv is None else argv)
     name = words[0] if words else ""
     if name in ("-h", "--help", "help"):

@@ -53,9 +53,11 @@ def _main(words: Sequence[str], environ: Mapping[str, str]) -> int:
     except Refusal as fault:
         print(fault, file=sys.stderr)
         return USAGE
+    except BrokenPipeError:
+        raise
     except Exception as error:  # noqa: BLE001  a fault of the gate itself must not skip anything
         try:
-            _tell(_failed(error), as_json="--json" in words)
+            _tell_failure(error, as_json="--json" in words)
             # No `lanes=`: a matrix made from nothing fails, and is seen.
             _append(environ, ["run=true"])
         except UsageFault as fault:
@@ -64,12 +66,19 @@ def _main(words: Sequence[str], environ: Mapping[str, str]) -> int:
     return DECIDED
 
 
-def _failed(error: Exception) -> Answer:
-    from touchgate.gate import answers  # noqa: PLC0415 (late, as in answer_to)
-
+def _tell_failure(error: Exception, *, as_json: bool) -> None:
+    """The open answer where the gate itself failed: with nothing of what may have failed, such as what reads YAML."""
     what = str(error).partition("\n")[0]
     reason = f"touchgate itself failed: {type(error).__name__}: {what}; please report it"
-    return answers.Answer(True, answers.nothing_known(reason), SUITES[0], (), None)
+    print(f"everything runs: {reason}".encode("ascii", "backslashreplace").decode("ascii"), file=sys.stderr)
+    if as_json:
+        import json  # noqa: PLC0415 (a plain answer does without)
+
+        known = dict.fromkeys(("base", "head", "merge_base", "due"))
+        open_answer = {"merge_bases": [], "proof": "none", "open_reason": reason, "suite": SUITES[0], "lanes": []}
+        _say(json.dumps({"schema": 1, "run": True, **known, **open_answer}, indent=2))
+    else:
+        _say("true")
 
 
 def _here() -> str:
@@ -158,10 +167,21 @@ def _tell(answer: Answer, *, as_json: bool) -> None:
     if as_json:
         import json  # noqa: PLC0415 (a plain answer does without)
 
-        print(json.dumps(answers.as_data(answer), indent=2))
+        _say(json.dumps(answers.as_data(answer), indent=2))
     else:
-        print(_word(answer))
-    sys.stdout.flush()
+        _say(_word(answer))
+
+
+def _say(text: str) -> None:
+    """Write the answer. A standard output that was closed wants none."""
+    if sys.stdout is None:
+        return
+    try:
+        print(text, flush=True)
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise UsageFault(f"the answer can't be written to standard output: {error.strerror}") from error
 
 
 def _word(answer: Answer) -> str:
