@@ -99,8 +99,6 @@ class TouchgateLoader(DodoTaskLoader):  # type: ignore[misc]  # doit has no type
 
     def load_tasks(self, cmd: Command, pos_args: list[str]) -> list[Task]:
         """The repository's own tasks, and the lanes: planned for `run`, all of them for any other command."""
-        from touchgate.edge import tasks  # noqa: PLC0415  imports doit's task machinery, which `touched` does not need
-
         own: list[Task] = list(super().load_tasks(cmd, pos_args)) if self.namespace else []
         if self.repository is None:
             raise InvalidDodoFile("the loader was not set up")
@@ -110,8 +108,11 @@ class TouchgateLoader(DodoTaskLoader):  # type: ignore[misc]  # doit has no type
                 self.session = plan_run(self, own, pos_args)
                 if self.session is None or self.session.checks:
                     gc.enable()
+                from touchgate.edge import tasks  # noqa: PLC0415  not before the run asked git: see its `_judged`
+
                 planned = tasks.planned(self.session) if self.session is not None else []
                 return own + planned + tasks.stand_ins(own, planned, self.lane_names)
+            from touchgate.edge import tasks  # noqa: PLC0415
             from touchgate.edge.planning import declare  # noqa: PLC0415
 
             declared = declare(self.repository, os.environ, base=None, head=None, reserved=self.cmd_names)

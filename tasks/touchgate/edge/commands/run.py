@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from touchgate.gate.change import Judged
 
 INTERRUPTED = 130
+_SWITCH = 0.0001
+"""Seconds."""
 
 
 class Run(DoitRun):  # type: ignore[misc]  # doit has no types
@@ -113,8 +115,6 @@ class Run(DoitRun):  # type: ignore[misc]  # doit has no types
         if not self.touchgate:
             code: int = super().execute(params, args)
             return code
-        from touchgate.edge.running import conclude  # noqa: PLC0415
-
         with _signals(self):
             try:
                 code = super().execute(params, args)
@@ -123,14 +123,20 @@ class Run(DoitRun):  # type: ignore[misc]  # doit has no types
                     sys.stderr.write("interrupted before anything ran\n")
                     return INTERRUPTED
                 self.session.interrupt()
-                return conclude(self.session, None)
+                return self._conclude(self.session, None)
             except GitFault as fault:
                 sys.stderr.write(f"ERROR: {fault}\n")
                 return 3
             finally:
                 if self.session is not None:
                     self.session.close_lease()
-            return code if self.session is None else conclude(self.session, self._reporter_of_own_tasks)
+            return code if self.session is None else self._conclude(self.session, self._reporter_of_own_tasks)
+
+    @staticmethod
+    def _conclude(session: Session, own: TouchgateReporter | None) -> int:
+        from touchgate.edge.running import conclude  # noqa: PLC0415 (not before git was asked: see _judged)
+
+        return conclude(session, own)
 
     _reporter_of_own_tasks: TouchgateReporter | None = None
     _file: TextIO | None = None
@@ -157,14 +163,20 @@ def _judged(loader: TouchgateLoader, options: RunOptions) -> Judged | None:
     """The change, asked for while another thread imports what plans the run. None for any trouble: it comes up again."""
     if loader.repository is None:
         return None
+    before = sys.getswitchinterval()
+    # How long this thread, once git has answered, waits for the other to let it go on.
+    sys.setswitchinterval(_SWITCH)
     with suppress(RuntimeError):
         # Without a further thread it is imported afterwards, in this one.
         _thread.start_new_thread(_import_the_rest, ())
-    with suppress(GitFault):
+    try:
         return change.resolve(
             loader.repository, base=options.base, head=options.head, environ=options.environ, fetch=options.fetch
         )
-    return None
+    except GitFault:
+        return None
+    finally:
+        sys.setswitchinterval(before)
 
 
 def _import_the_rest() -> None:
