@@ -639,3 +639,13 @@ def test_an_empty_home(project):
     with Repository(project.root, environ) as repo:
         assert repo.head() == project.git("rev-parse", "HEAD")
         assert repo.uncommitted() == []
+
+
+def test_an_interrupt_that_git_got_first_is_ours_too(project):
+    """Ctrl-C reaches every process of the terminal: that git is dead already is no fault of the repository's."""
+    with Repository(project.root, project.environ) as repo:
+        repo.head()
+        os.kill(repo._objects._git.process.pid, 2)
+        repo._objects._git.process.wait()
+        with pytest.raises(KeyboardInterrupt):
+            repo.commit("main")

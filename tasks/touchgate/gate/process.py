@@ -62,6 +62,8 @@ _OVERRIDES = (
     "status.showUntrackedFiles=all",
     "submodule.recurse=false",
 )
+_INTERRUPT = 2
+"""SIGINT, by its number everywhere."""
 _PREFIX = tuple(word for setting in _OVERRIDES for word in ("-c", setting))
 
 
@@ -244,7 +246,12 @@ def _raise_missing(error: OSError) -> NoReturn:
 
 
 def fault(name: str, code: int, stderr: bytes, root: str | Path) -> GitFault:
-    """The fault of a git command that ended with an exit code it may not end with."""
+    """The fault of a git command that ended with an exit code it may not end with.
+
+    Raises KeyboardInterrupt where an interrupt ended it: that was meant for all of us, and git got it first.
+    """
+    if code == -_INTERRUPT:
+        raise KeyboardInterrupt
     text = stderr.decode("utf-8", "replace").strip()
     if "dubious ownership" in text:
         return GitFault(
