@@ -76,6 +76,8 @@ def clone(tmp_path_factory: pytest.TempPathFactory) -> Project:
         subprocess.run(["git", "apply"], cwd=made.root, input=overlay, check=True)
     made.git("checkout", "-q", "-B", "main")
     made.commit("as it is")
+    # The newest change of the default branch has its parent here, also where this checkout has no more history.
+    made.git("update-ref", "refs/remotes/origin/main", "HEAD")
     made.git("checkout", "-q", "-b", "work")
     with (made.root / "kernels/gemv/gemv.cu").open("a") as file:
         file.write("// touched\n")
