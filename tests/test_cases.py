@@ -122,6 +122,7 @@ CASES = {
     "vgvassilev/clad#1994": ("unmeasured", ("test_edge_run::test_a_lane_whose_checks_are_all_unmeasured_is_no_pass",)),
     "ai-dynamo/nixl#2194": ("no pass", ("test_checks_pytest::test_all_skipped_is_unmeasured",)),
     "anthony-chaudhary/fak#12679": ("RUN", ("test_included::test_an_included_file_touches",)),
+    "CVE-2025-36852 (CREEP)": ("main measures for itself", ("here::test_what_a_branch_patched_answers_nothing_on_main",)),
     "CVE-2025-30066": ("no third-party action", ("here::test_no_third_party_action_is_needed",)),
 }
 
@@ -318,6 +319,31 @@ def test_a_lane_runs_with_the_one_that_it_needs(project, lanes):
     project.write("src/a.txt", "changed")
     project.commit("src alone")
     assert lanes() == {"one": "run", "two": "run"}
+
+
+def test_what_a_branch_patched_answers_nothing_on_main(project):
+    """A branch patches the tool of a check so that a broken product passes; main, with the product and its own tool, asks.
+
+    The tool is an input by its content, so the branch's pass lies under another key than the one that main looks up. A
+    tool outside of the repository is what docs/results.md says that no key knows.
+    """
+    lane = "lanes:\n  a:\n    paths: [a/**]\n    checks:\n      - {command: sh tools/check.sh, inputs: [tools/check.sh]}\n"
+    project.git("checkout", "-q", "main")
+    project.write("tasks/lanes.yml", lane)
+    project.write("tools/check.sh", "! grep -q broken a/product\n")
+    project.write("a/product", "whole\n")
+    project.commit("whole")
+    project.git("checkout", "-q", "-B", "pull-request")
+    project.write("a/product", "broken\n")
+    project.write("tools/check.sh", "true\n")
+    project.commit("broken, with a tool that does not mind")
+    assert project.doit("--all").returncode == 0
+    assert "1 cached" in project.doit("--all").stdout
+    project.git("checkout", "-q", "main")
+    project.git("checkout", "-q", "pull-request", "--", "a/product")
+    project.commit("the product alone is merged")
+    done = project.doit("--all")
+    assert (done.returncode, "cached" in done.stdout) == (1, False)
 
 
 def test_no_third_party_action_is_needed():
