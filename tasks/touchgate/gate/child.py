@@ -1,11 +1,12 @@
 """Starts a program with its three standard streams as pipes, and talks to it until a deadline.
 
 What the gate needs of `subprocess`, by `os.posix_spawn`: importing that module takes longer than the whole of git's
-answer. Nothing else of this process is open in the child: Python's descriptors are not inherited.
+answer. Nothing that this process opened is open in the child; what it was handed for its children is.
 """
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
 import select
@@ -35,7 +36,9 @@ class Child:
         """Start it. Raises FileNotFoundError where there is no such program, OSError where it can't be started."""
         if signal.getsignal(signal.SIGCHLD) == signal.SIG_IGN:
             # Whoever started us did not want to wait for us; then nobody could tell how a child of ours ended.
-            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            with contextlib.suppress(ValueError):
+                # Only the main thread may; in another, how it ended is trouble like any other.
+                signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         program = _program(command[0], environ.get("PATH", os.defpath))
         ours: list[int] = []
         theirs: list[int] = []
@@ -74,7 +77,8 @@ class Child:
     def kill(self) -> None:
         """End it now."""
         if self._code is None:
-            os.kill(self.pid, signal.SIGKILL)
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.pid, signal.SIGKILL)
 
     def wait(self, seconds: float | None = None) -> int:
         """Its exit code, or the negative number of the signal that ended it. Raises TimeUp after so many seconds."""

@@ -12,6 +12,7 @@ from touchgate.gate.check_declarations import NAME
 from touchgate.gate.located import Problem
 from touchgate.migrate import expressions, filters
 from touchgate.migrate.expressions import Unreadable
+from touchgate.migrate.jobs import scalars
 from touchgate.migrate.tree import Node, Pairs, Scalar, Text, data, resolved
 
 if TYPE_CHECKING:
@@ -125,10 +126,14 @@ class NewLanes:
 _ACTION = re.compile(r"(?P<name>[^@]+?)/?(@.*)?")
 _HELPERS = re.compile(r"actions/(checkout|setup-[a-z]+|cache)|[\w.-]+/setup-[\w-]+|actions/create-github-app-token")
 _CALL = re.compile(r"(?<![\w./-])(?:[\w./-]*/)?touchgate(?:\.pyz)?\s+gate(?P<rest>[^\n;&|]*)")
+_ALONE = r"(?:\$\(git |\$(?!\()|>&|[^;&|`$])*"
+"""The rest of a line that holds no second command, but for what git prints."""
 _HARMLESS = re.compile(
-    r"\s*(#.*|set [-+][\w ]+|echo .*|git (fetch|config|log|status|rev-parse|diff|merge-base)\b.*|"
-    r"(python3? -m )?(pip|pipx|uv) .*|)\s*"
+    rf"\s*(#.*|set [-+][\w ]+|echo {_ALONE}|git (fetch|config|log|status|rev-parse|diff|merge-base)\b{_ALONE}|"
+    rf"(python3? -m )?(pip|pipx|uv) {_ALONE}|)\s*"
 )
+_APPROVED = {"environment": "asks for an environment, and its approval", "concurrency": "takes part in a concurrency group"}
+"""Keys of a gate job that decide about more than its own steps."""
 _OUTPUT_OF = re.compile(
     r"steps\.(?P<step>[A-Za-z_][\w-]*)\.outputs(?:\.(?P<name>[A-Za-z_][\w-]*)|\['(?P<quoted>[^']+)'\])", re.IGNORECASE
 )
@@ -175,11 +180,6 @@ class _Reader:
             return None
         block = self.result.blocks.append
         name = self.job.id
-        for step, kind in zip(self.job.steps, kinds, strict=True):
-            if kind == "more" and name not in self.asked.gates:
-                what = _text(step, "uses") or "a script that writes no output"
-                hint = f"--gate {name} says that it only decides"
-                block(self.problem(step, f"'{name}' may do more than decide: {what}", hint))
         if self.job.needs:
             block(self.problem(self.job.key, f"the gate job '{name}' itself needs {located.words(self.job.needs)}"))
         if self.job.node.get("strategy"):
@@ -190,7 +190,50 @@ class _Reader:
                 value = outputs.get(output)
                 if isinstance(value, Scalar):
                     self.result.outputs[output] = self.output(output, value)
+        if name not in self.asked.gates:
+            self.result.blocks += self.more(kinds)
         return self.result
+
+    def more(self, kinds: list[str]) -> list[Problem]:
+        """What the gate job may do beside deciding. kinds: those of its steps."""
+        name = self.job.id
+        hint = f"--gate {name} says that it only decides"
+        found = []
+        for key, what in _APPROVED.items():
+            node = self.job.node.get(key)
+            if node is not None:
+                found.append(self.problem(node, f"the gate job '{name}' {what}", hint))
+        deciding = self.deciding()
+        for step, kind in zip(self.job.steps, kinds, strict=True):
+            script = _text(step, "run")
+            if kind == "more":
+                what = _text(step, "uses") or "a script that writes no output"
+            elif kind == "script" and _text(step, "id").lower() not in deciding and not _is_harmless(script):
+                what = "a script whose output decides nothing"
+            else:
+                continue
+            found.append(self.problem(step, f"'{name}' may do more than decide: {what}", hint))
+        return found
+
+    def deciding(self) -> set[str]:
+        """The ids of the steps behind the outputs that are understood or used, and of those that these look at."""
+        uses = [use for job in self.workflow.jobs.values() for use in job.references if use.part == "outputs"]
+        used = {use.output.lower() for use in uses if use.job.lower() == self.job.id.lower()}
+        outputs = self.job.node.get("outputs")
+        values = [] if not isinstance(outputs, Pairs) else [(name, outputs.get(name)) for name in outputs.names()]
+        texts = [
+            value.value
+            for name, value in values
+            if isinstance(value, Scalar) and (name.lower() in used or isinstance(self.result.outputs.get(name), Decision))
+        ]
+        found: set[str] = set()
+        while texts:
+            new = {use["step"].lower() for use in _OUTPUT_OF.finditer(texts.pop())} - found
+            found |= new
+            texts += [
+                scalar.value for step in self.job.steps if _text(step, "id").lower() in new for _, scalar in scalars(step)
+            ]
+        return found
 
     def kind_of(self, step: Pairs) -> str:
         """What kind of step it is: one of those that decide, "helper" or "more"."""
@@ -208,7 +251,7 @@ class _Reader:
         script = _text(step, "run")
         if "GITHUB_OUTPUT" in script or "set-output" in script or _CALL.search(script):
             return "script"
-        return "helper" if all(_HARMLESS.fullmatch(line) for line in script.splitlines()) else "more"
+        return "helper" if _is_harmless(script) else "more"
 
     def output(self, name: str, value: Scalar) -> Decision | Undecided:
         """The question behind one output: the person's word, else what its step asks."""
@@ -223,6 +266,9 @@ class _Reader:
         if isinstance(source, Problem):
             return Undecided(source)
         script = _text(source, "run")
+        if (written := source.get("if")) is not None and _text(source, "if").strip() not in ("always()", "${{ always() }}"):
+            message = f"output '{name}' is empty where the `if:` of its step does not hold"
+            return Undecided(self.problem(written, message, f"say what it asks: --lane {name}=LANE, or --paths {name}"))
         try:
             if kind == "dorny":
                 return Decision(self.dorny(source, output))
@@ -262,6 +308,8 @@ class _Reader:
     # ---- the tools
 
     def lane(self, wish: str, patterns: list[str], node: Node, *, every: bool = False) -> Question:
+        if not patterns:
+            raise filters.Untranslatable(f"'{wish}' has no patterns")
         said = filters.translated(patterns, every=every)
         heads = [text.removesuffix("/**") for text in said if text.endswith("/**")]
         said += [head for head in heads if head in self.around.submodules and not head.startswith("!")]
@@ -334,7 +382,8 @@ class _Reader:
             )
         if any(pattern.startswith("!") for pattern in (*patterns, *ignored)):
             raise filters.Untranslatable("a pattern with `!`; write it in `files_ignore`")
-        if any("*" not in pattern and "." not in pattern.rpartition("/")[2] for pattern in patterns):
+        # As the action looks at it: by the last part alone.
+        if any(not {"*", "."} & set(pattern.rpartition("/")[2]) for pattern in patterns):
             raise filters.Untranslatable("a pattern that may name a folder; write 'folder/**'")
         said = filters.translated(patterns) if patterns else ["**"]
         said += [f"!{text}" for pattern in ignored for text in filters.one(pattern)]
@@ -394,6 +443,11 @@ class _Reader:
     def note(self, problem: Problem) -> None:
         if problem not in self.result.notes:
             self.result.notes.append(problem)
+
+
+def _is_harmless(script: str) -> bool:
+    """Whether nothing is lost with a script."""
+    return all(_HARMLESS.fullmatch(line) for line in script.splitlines())
 
 
 def _settings(step: Pairs) -> dict[str, str]:

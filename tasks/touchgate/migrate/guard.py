@@ -151,16 +151,17 @@ class _Planner:
         return self.problem(node, f"'{job.id}': this condition can't be read: {fault}")
 
     def split(self, job: Job, meets: frozenset[str]) -> formulas.Split:
-        text = expressions.condition(job.condition.value.strip()).expression if job.condition else None
+        text = expressions.condition(_unbroken(job.condition)).expression if job.condition else None
         further = []
         for name in job.needs:
             gate = self.workflow.job(name)
             if gate is not None and gate.id in meets and gate.condition is not None:
-                own = expressions.condition(gate.condition.value.strip()).expression
+                own = expressions.condition(_unbroken(gate.condition)).expression
                 if expressions.has_status(expressions.parse(own)):
                     raise Unsafe(f"the gate job '{gate.id}' has a status function in its `if:`")
                 further.append(own)
-        return formulas.split(text, self.gates, expressions.joined(further) if further else None)
+        gates = {name: gate for name, gate in self.gates.items() if name in meets}
+        return formulas.split(text, gates, expressions.joined(further) if further else None)
 
     def use(self, reading: _Reading, use: Reference) -> None:
         """A use of `needs` elsewhere than in the job's condition."""
@@ -203,15 +204,15 @@ class _Planner:
     def plan(self) -> Plan:
         while self.demote():
             pass
+        kept = {name for reading in self.readings.values() if reading.faults for name in reading.meets}
         guards = {}
         for name, reading in self.readings.items():
-            guard = self.guard(reading)
+            guard = self.guard(reading, kept)
             if guard is not None:
                 guards[name] = guard
                 self.notes += self.warnings(guard)
         for reading in self.readings.values():
             self.left += reading.faults
-        kept = {name for reading in self.readings.values() if reading.faults for name in reading.meets}
         gone = tuple(name for name in self.gates if name not in kept)
         for name in sorted(kept):
             by = [reading.job.id for reading in self.readings.values() if reading.faults and name in reading.meets]
@@ -219,6 +220,8 @@ class _Planner:
             self.left.append(self.problem(self.gates[name].job.key, why))
         for name in gone:
             self.notes += self.gates[name].notes
+            message = f"'{name}' goes: where it is a required check itself, take it off that list, or every change waits for it"
+            self.notes.append(self.problem(self.gates[name].job.key, message))
         return Plan(guards, gone, _sorted(self.left), _sorted(self.notes))
 
     def asks(self, reading: _Reading) -> tuple[Formula, ...]:
@@ -381,7 +384,8 @@ class _Planner:
 
     # ---- the outcome
 
-    def guard(self, reading: _Reading) -> Guard | None:
+    def guard(self, reading: _Reading, kept: set[str]) -> Guard | None:
+        """What a job becomes. kept: the gates that stay."""
         asks = self.asks(reading)
         if reading.faults and not asks:
             return None
@@ -396,8 +400,13 @@ class _Planner:
         if reading.faults:
             own = self.written(reading.job)
             return Guard(reading.job, named, tests, own, own_changed=False, dropped=frozenset(), texts=())
-        dropped = frozenset(name for name in reading.meets)
-        split = reading.split
+        dropped, split = reading.meets, reading.split
+        if not split.asks and not texts and kept & dropped:
+            # What only waits for a gate, and looks at how it ended, goes on looking while the gate stays.
+            dropped -= kept
+            split = self.split(reading.job, dropped)
+            if not dropped and not asks:
+                return None
         return Guard(reading.job, named, tests, split.own, split.changed, dropped, texts)
 
     def written(self, job: Job) -> str | None:
@@ -475,8 +484,10 @@ def _unbroken(written: Node) -> str:
     """The text of a condition. Raises Unreadable where it is none, or the line break at its end makes it always true."""
     if not isinstance(written, Scalar):
         raise Unreadable("it is no text")
-    if written.style in ("|", ">") and "${{" in written.value and written.value.endswith("\n"):
+    if "${{" in written.value and written.value.endswith("\n"):
         raise Unreadable("a line break behind `${{ }}` makes it always true")
+    if "${{" in written.value and written.value != written.value.strip():
+        raise Unreadable("a blank around `${{ }}` makes it always true")
     return written.value.strip()
 
 

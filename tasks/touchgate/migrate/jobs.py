@@ -192,7 +192,7 @@ def runner_system(job: Job) -> str:
     """Say "windows" where a leg of the job runs on Windows, "unknown" where only the run can tell, else ""."""
     node = job.node.get("runs-on")
     texts = [scalar.value for _, scalar in scalars(node)] if node else []
-    if any("matrix." in text.lower() for text in texts):
+    if any(re.search(r"\bmatrix\b", text.lower()) for text in texts):
         strategy = job.node.get("strategy")
         texts += [scalar.value for _, scalar in scalars(strategy)] if strategy else []
     if any("windows" in text.lower() or re.search(r"\bwin(32|64|10|11)?\b", text.lower()) for text in texts):
