@@ -83,10 +83,12 @@ def test_the_page_shows_what_happens(command, tmp_path):
     put(tmp_path, CI, before)
     uses = "example/touchgate@0123456789012345678901234567890123456789"
     code, out, err = command("--uses", uses, ".")
-    assert (code, err) == (0, "2 files would change; --write changes them\n")
+    goes = "'changes' goes: where it is a required check itself, take it off that list, or every change waits for it"
+    note = f"{CI}:6:3: note: {goes}\n"
+    assert (code, err) == (0, f"{note}2 files would change; --write changes them\n")
     assert out.startswith(change)
     code, out, err = command("--write", "--uses", uses, ".")
-    assert (code, out, err) == (0, f"written  {CI}\nnew  tasks/ci.yml\n", "")
+    assert (code, out, err) == (0, f"written  {CI}\nnew  tasks/ci.yml\n", note)
     assert (tmp_path / "tasks/ci.yml").read_text() == lanes
     declared = read_lanes({"tasks/ci.yml": lanes.encode()})
     assert {name: [pattern.text for pattern in lane.paths] for name, lane in declared.items()} == {
@@ -308,10 +310,68 @@ def test_conditions_are_taken_apart(condition, own, tests):
         (GATE.replace("a: a/**", "a: a/?"), ":9:9: output 'a': 'a/?': `?` is one character there, and makes the one before optional in GitHub's dialect"),
         (GATE.replace("steps.f.outputs.a", "steps.f.outputs.a || 'true'"), ":6:10: this output is more than one step's output"),
         (GATE.replace("steps.f.outputs.a", "steps.g.outputs.a"), ":6:10: no step of 'gate' has the id 'g'"),
+        (GATE.replace("a: a/**", "a: []"), ":9:9: output 'a': 'a' has no patterns"),
+        (GATE.replace("        id: f\n", "        id: f\n        if: github.ref == 'refs/heads/main'\n"), ":11:13: output 'a' is empty where the `if:` of its step does not hold; say what it asks: --lane a=LANE, or --paths a"),
+        (GATE.replace("    steps:", "    environment: live\n    steps:"), ":8:18: the gate job 'gate' asks for an environment, and its approval; --gate gate says that it only decides"),
+        (GATE.replace("    steps:", "    concurrency: one\n    steps:"), ":8:18: the gate job 'gate' takes part in a concurrency group; --gate gate says that it only decides"),
+        (GATE + "      - run: echo on && make\n", ":15:9: 'gate' may do more than decide: a script that writes no output; --gate gate says that it only decides"),
+        (GATE + "      - run: git diff --quiet || make\n", ":15:9: 'gate' may do more than decide: a script that writes no output; --gate gate says that it only decides"),
+        (GATE + "      - run: echo $(make)\n", ":15:9: 'gate' may do more than decide: a script that writes no output; --gate gate says that it only decides"),
+        (GATE + "      - run: ./deploy; echo v=1 >> $GITHUB_OUTPUT\n", ":15:9: 'gate' may do more than decide: a script whose output decides nothing; --gate gate says that it only decides"),
     ],
 )  # fmt: skip
 def test_gates_that_are_left_alone(gate, reason):
     assert left(workflow(job(NEEDS), gate)) == [f"{migrating.FOLDER}/x.yml{reason}"]
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        "      - run: echo v=$(git rev-parse HEAD) >> $GITHUB_OUTPUT\n",
+        "      - run: |\n          # what is it?\n          echo hello >&2\n          git fetch origin main\n",
+        "      - id: base\n        run: ./base.sh >> $GITHUB_OUTPUT\n",
+    ],
+)
+def test_a_gate_may_prepare_and_tell(step):
+    gate = GATE.replace("          filters:", "          base: ${{ steps.base.outputs.v }}\n          filters:")
+    assert left(workflow(job(NEEDS), gate + step)) == []
+
+
+@pytest.mark.parametrize("pattern", ["src", "packages/*/src"])
+def test_a_folder_of_changed_files_is_left_alone(pattern):
+    """The action takes a last part without a star or a dot for a folder."""
+    gate = f"""\
+  gate:
+    runs-on: ubuntu-latest
+    outputs:
+      a: ${{{{ steps.f.outputs.any_modified }}}}
+    steps:
+      - uses: tj-actions/changed-files@v45
+        id: f
+        with:
+          files: {pattern}
+"""
+    message = "output 'a': a pattern that may name a folder; write 'folder/**'"
+    assert left(workflow(job(NEEDS), gate)) == [f"{migrating.FOLDER}/x.yml:8:9: {message}"]
+
+
+def test_a_line_break_behind_a_condition_makes_it_true_and_is_left_alone():
+    needs = "    needs: gate\n    if: |\n      ${{ needs.gate.outputs.a == 'true' }}\n"
+    message = "'x': this condition can't be read: a line break behind `${{ }}` makes it always true"
+    assert left(workflow(job(needs))) == [f"{migrating.FOLDER}/x.yml:18:9: {message}"]
+
+
+def test_who_looks_how_the_gate_ended_goes_on_looking_while_it_stays():
+    called = f"  called:\n{NEEDS}    uses: ./.github/workflows/called.yml\n"
+    failed = "    steps:\n      - run: exit 1\n        if: contains(needs.*.result, 'failure')\n"
+    watching = job("    needs: [gate, x, called]\n    if: always()\n", "all", failed)
+    result = migrating.run_of(workflow(job(NEEDS) + called + watching))
+    assert result.text is not None
+    assert watching in result.text
+    assert GATE in result.text
+    gone = migrating.run_of(workflow(job(NEEDS) + watching.replace(", called", "")))
+    assert gone.text is not None
+    assert "    needs: [x]\n" in gone.text
 
 
 def test_the_person_may_say_that_a_job_only_decides():

@@ -220,7 +220,9 @@ class _Planner:
             self.left.append(self.problem(self.gates[name].job.key, why))
         for name in gone:
             self.notes += self.gates[name].notes
-            message = f"'{name}' goes: where it is a required check itself, take it off that list, or every change waits for it"
+            message = (
+                f"'{name}' goes: where it is a required check itself, take it off that list, or every change waits for it"
+            )
             self.notes.append(self.problem(self.gates[name].job.key, message))
         return Plan(guards, gone, _sorted(self.left), _sorted(self.notes))
 
