@@ -276,6 +276,28 @@ def test_what_can_not_be_asked_is_open(alone, changed, tmp_path, environ, reason
     assert (code, output, said) == (0, "run=true\n", f"::warning title=touchgate::{reason}: everything runs\n")
 
 
+@pytest.mark.parametrize("text", ["exit 1", "echo 'Unknown option: -I' >&2; exit 2"])
+def test_a_python_that_does_not_run_is_open(vendored, changed, tmp_path, text):
+    """A stand-in of macOS, and Python 2."""
+    tools = tmp_path / "bin"
+    tools.mkdir()
+    python = tools / "python3"
+    python.write_text(f"#!/bin/sh\n{text}\n")
+    python.chmod(0o755)
+    step = Step(vendored, changed, tmp_path)
+    code, output, said = step.run(PATH=f"{tools}:{step.environ['PATH']}")
+    assert (code, output) == (0, "run=true\n")
+    assert said == f"::warning title=touchgate::{python} is no Python 3 that runs: everything runs\n"
+
+
+def test_inputs_are_names_only(vendored, changed, tmp_path):
+    """No option, which could end the step without an answer, and no pattern for files."""
+    step = Step(vendored, changed, tmp_path)
+    assert step.run(TOUCHGATE_WORKFLOW="--help")[0] == 3
+    (changed.root / "b").mkdir(exist_ok=True)
+    assert step.run(TOUCHGATE_LANES="?")[0] == 3
+
+
 def test_no_python(alone, changed, tmp_path):
     tools = tmp_path / "bin"
     tools.mkdir()
