@@ -130,3 +130,17 @@ def test_where_children_are_not_waited_for_and_in_another_thread():
         "thread.start(); thread.join()"
     )
     assert outside(code) == "ChildProcessError\n"
+
+
+def test_interrupts_are_held_back_until_they_are_let_go():
+    code = (
+        "from touchgate.gate.child import HeldSignals\n"
+        "with HeldSignals() as held:\n"
+        "    os.kill(os.getpid(), signal.SIGINT)\n"
+        "    print('held', end=' ')\n"
+        "    try:\n"
+        "        held.let_go()\n"
+        "    except KeyboardInterrupt:\n"
+        "        print('come')\n"
+    )
+    assert outside(code) == "held come\n"

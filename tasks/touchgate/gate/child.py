@@ -29,6 +29,27 @@ class TimeUp(Exception):
     """The deadline came before the answer."""
 
 
+class HeldSignals:
+    """Interrupts of this thread, held back while a program is started that has a session of its own and would miss them.
+
+    Else one that comes between its start and whoever ends it leaves it alone in the world. `let_go` is called where it
+    would be ended; `in_child`, in the child before it becomes the program, gives back what it would inherit.
+    """
+
+    def __enter__(self) -> HeldSignals:  # noqa: PYI034 (typing.Self is not in Python 3.10)
+        self._before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM, signal.SIGHUP})
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.let_go()
+
+    def let_go(self) -> None:
+        """Let them come; one that is waiting comes here."""
+        signal.pthread_sigmask(signal.SIG_SETMASK, self._before)
+
+    in_child = let_go
+
+
 class Child:
     """A running program. `stdin`, `stdout`, `stderr` are descriptors of our ends, -1 once closed."""
 

@@ -10,7 +10,7 @@ import re
 import select
 import time
 
-from touchgate.gate.child import Child, TimeUp
+from touchgate.gate.child import Child, HeldSignals, TimeUp
 from touchgate.gate.values import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -176,18 +176,32 @@ def watch(
     """
     import subprocess  # noqa: PLC0415 (only what fetches needs a session of its own)
 
-    try:
-        process = subprocess.Popen(
-            command(root, *arguments),
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            env=environ,
-            bufsize=0,
-            start_new_session=True,
-        )
-    except OSError as error:
-        _raise_missing(error)
+    # It starts with interrupts held back, too: in a session of its own it gets none, and we end it by SIGKILL.
+    with HeldSignals() as held:
+        try:
+            process = subprocess.Popen(
+                command(root, *arguments),
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                env=environ,
+                bufsize=0,
+                start_new_session=True,
+            )
+        except OSError as error:
+            _raise_missing(error)
+        try:
+            held.let_go()
+            return _converse(process, arguments[0], deadline=deadline, stall=stall, stdin=stdin)
+        finally:
+            if process.poll() is None:
+                _kill_group(process)
+
+
+def _converse(
+    process: subprocess.Popen[bytes], name: str, *, deadline: float, stall: float, stdin: bytes
+) -> tuple[int, bytes, str]:
+    """Hand it what it is to read, and hear it to its end. Raises GitFault where that takes too long."""
     assert process.stdin and process.stdout and process.stderr  # noqa: S101, PT018 (opened as pipes)
     out, err = process.stdout.fileno(), process.stderr.fileno()
     heard = {out: b"", err: b""}
@@ -195,28 +209,24 @@ def watch(
     for descriptor in heard:
         poll.register(descriptor, select.POLLIN)
     open_ends = len(heard)
-    try:
-        with process.stdin, process.stdout, process.stderr:
-            _write_all(process.stdin.write, stdin)
-            process.stdin.close()
-            while open_ends:
-                left = deadline - time.monotonic()
-                ready = poll.poll(max(0.0, min(left, stall)) * 1000)
-                if not ready:
-                    over = deadline - time.monotonic() <= 0
-                    why = "it did not end in time" if over else f"the remote said nothing for {stall:g} s"
-                    raise GitFault(f"git {arguments[0]} was stopped: {why}")
-                for descriptor, _ in ready:
-                    data = os.read(descriptor, 1 << 16)
-                    if not data:
-                        poll.unregister(descriptor)
-                        open_ends -= 1
-                    # Progress is rewritten with carriage returns; what is told at the end is what counts.
-                    heard[descriptor] = (heard[descriptor] + data)[-(1 << 16) :]
-        return process.wait(), heard[out], heard[err].decode("utf-8", "replace")
-    finally:
-        if process.poll() is None:
-            _kill_group(process)
+    with process.stdin, process.stdout, process.stderr:
+        _write_all(process.stdin.write, stdin)
+        process.stdin.close()
+        while open_ends:
+            left = deadline - time.monotonic()
+            ready = poll.poll(max(0.0, min(left, stall)) * 1000)
+            if not ready:
+                over = deadline - time.monotonic() <= 0
+                why = "it did not end in time" if over else f"the remote said nothing for {stall:g} s"
+                raise GitFault(f"git {name} was stopped: {why}")
+            for descriptor, _ in ready:
+                data = os.read(descriptor, 1 << 16)
+                if not data:
+                    poll.unregister(descriptor)
+                    open_ends -= 1
+                # Progress is rewritten with carriage returns; what is told at the end is what counts.
+                heard[descriptor] = (heard[descriptor] + data)[-(1 << 16) :]
+    return process.wait(), heard[out], heard[err].decode("utf-8", "replace")
 
 
 def _write_all(write: Callable[[bytes], int | None], data: bytes) -> None:
