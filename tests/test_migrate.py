@@ -337,9 +337,16 @@ def test_a_gate_may_prepare_and_tell(step):
     assert left(workflow(job(NEEDS), gate + step)) == []
 
 
-@pytest.mark.parametrize("pattern", ["src", "packages/*/src"])
-def test_a_folder_of_changed_files_is_left_alone(pattern):
-    """The action takes a last part without a star or a dot for a folder."""
+@pytest.mark.parametrize(
+    ("pattern", "reason"),
+    [
+        # The action takes a last part without a star or a dot for a folder.
+        ("src", "a pattern that may name a folder; write 'folder/**'"),
+        ("packages/*/src", "a pattern that may name a folder; write 'folder/**'"),
+        ("'*.js *.ts'", "a blank in a pattern, which older versions take for two; write one pattern a line"),
+    ],
+)
+def test_patterns_of_changed_files_that_are_left_alone(pattern, reason):
     gate = f"""\
   gate:
     runs-on: ubuntu-latest
@@ -351,8 +358,7 @@ def test_a_folder_of_changed_files_is_left_alone(pattern):
         with:
           files: {pattern}
 """
-    message = "output 'a': a pattern that may name a folder; write 'folder/**'"
-    assert left(workflow(job(NEEDS), gate)) == [f"{migrating.FOLDER}/x.yml:8:9: {message}"]
+    assert left(workflow(job(NEEDS), gate)) == [f"{migrating.FOLDER}/x.yml:8:9: output 'a': {reason}"]
 
 
 def test_a_line_break_behind_a_condition_makes_it_true_and_is_left_alone():

@@ -125,6 +125,8 @@ def test_a_command_gets_base_and_head_once(command, tmp_path):
         ("echo run=true >> $GITHUB_OUTPUT; echo false", "output:run", True, ""),
         ("echo ran=true >> $GITHUB_OUTPUT", "output:run", None, "it wrote no run= to $GITHUB_OUTPUT"),
         ("rm $GITHUB_OUTPUT", "output:run", None, "it wrote no run= to $GITHUB_OUTPUT"),
+        ("rm $GITHUB_OUTPUT; mkfifo $GITHUB_OUTPUT", "output:run", None, "it wrote no run= to $GITHUB_OUTPUT"),
+        ("ln -sf /dev/zero $GITHUB_OUTPUT", "output:run", None, "it wrote no run= to $GITHUB_OUTPUT"),
         ("echo true; exit 1", "stdout", None, "it ended with exit code 1"),
         ("echo first >&2; echo 'no such ref' >&2; exit 128", "stdout", None, "it ended with exit code 128: no such ref"),
         ("kill -SEGV $$", "stdout", None, "it was ended by SIGSEGV"),

@@ -380,11 +380,7 @@ class _Reader:
                 [line.strip() for line in found.value.splitlines() if line.strip()] if isinstance(found, Scalar) else []
                 for found in (given.get("files"), given.get("files_ignore"))
             )
-        if any(pattern.startswith("!") for pattern in (*patterns, *ignored)):
-            raise filters.Untranslatable("a pattern with `!`; write it in `files_ignore`")
-        # As the action looks at it: by the last part alone.
-        if any(not {"*", "."} & set(pattern.rpartition("/")[2]) for pattern in patterns):
-            raise filters.Untranslatable("a pattern that may name a folder; write 'folder/**'")
+        _refuse_unclear(patterns, ignored)
         said = filters.translated(patterns) if patterns else ["**"]
         said += [f"!{text}" for pattern in ignored for text in filters.one(pattern)]
         name = self.lanes.name_for(wish, tuple(said), str(self.text.at(step.start)))
@@ -443,6 +439,17 @@ class _Reader:
     def note(self, problem: Problem) -> None:
         if problem not in self.result.notes:
             self.result.notes.append(problem)
+
+
+def _refuse_unclear(patterns: list[str], ignored: list[str]) -> None:
+    """Refuse patterns of changed-files that it takes for something else than what they look like."""
+    if any(pattern.startswith("!") for pattern in (*patterns, *ignored)):
+        raise filters.Untranslatable("a pattern with `!`; write it in `files_ignore`")
+    if any(" " in pattern for pattern in patterns):
+        raise filters.Untranslatable("a blank in a pattern, which older versions take for two; write one pattern a line")
+    # As the action looks at it: by the last part alone.
+    if any(not {"*", "."} & set(pattern.rpartition("/")[2]) for pattern in patterns):
+        raise filters.Untranslatable("a pattern that may name a folder; write 'folder/**'")
 
 
 def _is_harmless(script: str) -> bool:

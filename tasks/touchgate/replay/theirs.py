@@ -163,6 +163,8 @@ def output_of(text: str, name: str) -> str | None:
 
 
 def _limited(path: Path) -> str:
+    if path.is_symlink() or not path.is_file():  # a pipe or a device in its place has no end
+        return ""
     try:
         with path.open("rb") as file:
             return file.read(LARGEST).decode("utf-8", "replace")
