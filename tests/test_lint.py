@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import itertools
 import json
+import re
 import textwrap
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -345,3 +347,9 @@ def test_doit_lanes_check_with_nothing_to_find_and_with_settings(project):
     project.write("pyproject.toml", settings + 'gated = ["docs", "src"]\n')
     done = project.doit("lanes", "check")
     assert (done.returncode, done.stdout) == (1, "docs/: no lane gates the 1 tracked file here\n")
+
+
+def test_every_rule_is_described_and_every_description_is_of_a_rule():
+    sources = (Path(lint.__file__), Path(lint.__file__).parent / "closure/lint.py")
+    told = {rule for source in sources for rule in re.findall(r'\bFinding\(\s*"([a-z-]+)"', source.read_text())}
+    assert told == set(lint.RULES)

@@ -104,6 +104,19 @@ def own_temporary_folder(tmp_path, monkeypatch):
     assert list(folder.iterdir()) == [], "nothing is left behind"
 
 
+def merge_checked_out(made, head, tmp_path):
+    """The environment of a pull request's job whose merge of main and `head` is checked out in `made`."""
+    payload = {"repository": {"default_branch": "main"}, "pull_request": {"base": {"ref": "main"}, "head": {"sha": head}}}
+    path = tmp_path / "event.json"
+    path.write_text(json.dumps(payload))
+    return {
+        "GITHUB_EVENT_NAME": "pull_request",
+        "GITHUB_EVENT_PATH": str(path),
+        "GITHUB_SHA": made.git("rev-parse", "HEAD"),
+        "GITHUB_REF": "refs/pull/7/merge",
+    }
+
+
 class TestInACheckout:
     def test_a_push_gets_what_its_proof_needs_and_the_clone_stays_as_it_was(self, server, clone, tmp_path):
         before = snapshot(clone.root)
@@ -142,15 +155,7 @@ class TestInACheckout:
         made.git("fetch", "-q", "--depth=1", "origin", "+refs/pull/7/merge:refs/remotes/pull/7/merge")
         made.git("checkout", "-q", "--detach", "refs/remotes/pull/7/merge")
         head, base = project.git("rev-parse", "work"), project.git("rev-parse", "main")
-        payload = {"repository": {"default_branch": "main"}, "pull_request": {"base": {"ref": "main"}, "head": {"sha": head}}}
-        path = tmp_path / "event.json"
-        path.write_text(json.dumps(payload))
-        environ = {
-            "GITHUB_EVENT_NAME": "pull_request",
-            "GITHUB_EVENT_PATH": str(path),
-            "GITHUB_SHA": made.git("rev-parse", "HEAD"),
-            "GITHUB_REF": "refs/pull/7/merge",
-        }
+        environ = merge_checked_out(made, head, tmp_path)
         judged = judge(made, environ)
         assert touched(judged) == ["src/mine.txt"]
         assert (judged.change.base, judged.change.proof) == (base, "base is a parent of head")
@@ -600,15 +605,7 @@ class TestSecrets:
         made.git("fetch", "-q", "--depth=1", "origin", "refs/pull/7/merge")
         made.git("checkout", "-q", "--detach", "FETCH_HEAD")
         head = project.git("rev-parse", "work")
-        payload = {"repository": {"default_branch": "main"}, "pull_request": {"base": {"ref": "main"}, "head": {"sha": head}}}
-        path = tmp_path / "event.json"
-        path.write_text(json.dumps(payload))
-        environ = {
-            "GITHUB_EVENT_NAME": "pull_request",
-            "GITHUB_EVENT_PATH": str(path),
-            "GITHUB_SHA": made.git("rev-parse", "HEAD"),
-            "GITHUB_REF": "refs/pull/7/merge",
-        }
+        environ = merge_checked_out(made, head, tmp_path)
         assert touched(judge(made, environ)) == ["src/mine.txt"]
 
     def test_a_header_that_git_has_already_stays_the_only_one(self, server, clone, tmp_path):

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from touchgate.edge.session import Session
     from touchgate.gate.git import Repository
 
-ENCODING = "utf-8"
-
 
 class TouchgateLoader(DodoTaskLoader):  # type: ignore[misc]  # doit has no types
     """Chosen by `loader = "touchgate"` under [tool.doit]. Works with and without a dodo.py."""

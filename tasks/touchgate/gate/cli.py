@@ -6,14 +6,13 @@ standard error, and `run=` and `lanes=` to the file that $GITHUB_OUTPUT names. W
 
 from __future__ import annotations
 
-import _thread
-import contextlib
 import gc
 import os
 import sys
 
 from touchgate.gate import change as change_of
 from touchgate.gate import forge, sources
+from touchgate.gate.ahead import importing
 from touchgate.gate.asked import FOLDER, Asked, UsageFault, parse
 from touchgate.gate.git import GitFault, Repository, find_top
 from touchgate.gate.history import Fetch
@@ -29,8 +28,6 @@ if TYPE_CHECKING:
 
 DECIDED = 0
 USAGE = 3
-_SWITCH = 0.0001
-"""Seconds."""
 
 
 def main(argv: Sequence[str] | None = None, environ: Mapping[str, str] = os.environ) -> int:
@@ -90,7 +87,11 @@ def _here() -> str:
 
 def answer_to(asked: Asked, start: str | Path, environ: Mapping[str, str]) -> Answer:
     """Decide. Raises UsageFault and DeclarationError; trouble with git makes the answer open instead."""
-    _begin_to_import()
+    with importing("touchgate.gate.answers"):
+        return _answer_to(asked, start, environ)
+
+
+def _answer_to(asked: Asked, start: str | Path, environ: Mapping[str, str]) -> Answer:
     root = None if asked.remote is not None else find_top(start)
     if root is None:
         return _answer_alone(asked, start, environ)
@@ -114,23 +115,6 @@ def _read(repo: Repository, judged: Judged) -> sources.Sources | None:
         return sources.read(repo, judged)
     except (GitFault, Refusal):
         return None
-
-
-def _begin_to_import() -> None:
-    """Import what reads YAML and decides in another thread, while this one waits for git to compare the commits."""
-    # How long this thread, once git has answered, waits for the other to let it go on.
-    sys.setswitchinterval(_SWITCH)
-    try:
-        _thread.start_new_thread(_import_the_rest, ())
-    except RuntimeError:
-        # No further thread is to be had: it is imported later, in this one.
-        return
-
-
-def _import_the_rest() -> None:
-    with contextlib.suppress(Exception):
-        # What goes wrong here goes wrong again, and is told, where it is needed.
-        import touchgate.gate.answers  # noqa: F401, PLC0415
 
 
 def _answer_alone(asked: Asked, start: str | Path, environ: Mapping[str, str]) -> Answer:

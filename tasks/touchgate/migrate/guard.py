@@ -89,7 +89,6 @@ class _Planner:
         self.workflow = workflow
         self.text = workflow.text
         self.asked = asked
-        self.all_gates = gates
         self.left: list[Problem] = []
         self.notes: list[Problem] = []
         self.gates = {}

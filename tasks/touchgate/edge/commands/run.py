@@ -5,7 +5,6 @@ In a repository that does not choose touchgate this is doit's own `run`, option 
 
 from __future__ import annotations
 
-import _thread
 import inspect
 import io
 import signal
@@ -24,6 +23,7 @@ from touchgate.edge.loader import TouchgateLoader, adopt
 from touchgate.edge.options import RUN, RunOptions, from_params
 from touchgate.edge.reporter import TouchgateReporter
 from touchgate.gate import change
+from touchgate.gate.ahead import importing
 from touchgate.gate.git import GitFault
 
 if TYPE_CHECKING:
@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from touchgate.gate.change import Judged
 
 INTERRUPTED = 130
-_SWITCH = 0.0001
-"""Seconds."""
 
 
 class Run(DoitRun):  # type: ignore[misc]  # doit has no types
@@ -163,26 +161,11 @@ def _judged(loader: TouchgateLoader, options: RunOptions) -> Judged | None:
     """The change, asked for while another thread imports what plans the run. None for any trouble: it comes up again."""
     if loader.repository is None:
         return None
-    before = sys.getswitchinterval()
-    # How long this thread, once git has answered, waits for the other to let it go on.
-    sys.setswitchinterval(_SWITCH)
-    with suppress(RuntimeError):
-        # Without a further thread it is imported afterwards, in this one.
-        _thread.start_new_thread(_import_the_rest, ())
-    try:
+    with importing("touchgate.edge.running"), suppress(GitFault):
         return change.resolve(
             loader.repository, base=options.base, head=options.head, environ=options.environ, fetch=options.fetch
         )
-    except GitFault:
-        return None
-    finally:
-        sys.setswitchinterval(before)
-
-
-def _import_the_rest() -> None:
-    with suppress(Exception):
-        # What goes wrong here goes wrong again, and is told, where it is needed.
-        import touchgate.edge.running  # noqa: F401, PLC0415
+    return None
 
 
 def needed_lanes(own: list[Task], selected: list[str]) -> set[str]:
