@@ -76,7 +76,8 @@ def host(monkeypatch, tmp_path):
         state.nvml = nvml
         if nvml is not None:
             monkeypatch.setitem(sys.modules, "pynvml", nvml)
-        return probe.find_gpu({"PATH": str(tmp_path), **(environ or {})})
+        found = probe.choose("auto", {"PATH": str(tmp_path), **(environ or {})})
+        return found.gpu or found.reason
 
     state.find, state.path = find, tmp_path
     return state
@@ -158,18 +159,27 @@ def test_visible_devices(visible, shown):
 def test_without_a_driver_nothing_is_asked(monkeypatch, tmp_path):
     monkeypatch.setattr(Path, "exists", lambda path: False)
     monkeypatch.setattr(probe, "_ask", lambda environ: pytest.fail("asked a driver that is not there"))
-    assert probe.find_gpu({"PATH": str(tmp_path)}) == "no NVIDIA driver on this machine"
+    assert probe.choose("auto", {"PATH": str(tmp_path)}) == Choice(None, "no NVIDIA driver on this machine")
     assert "pynvml" not in sys.modules
 
 
 def test_a_choice_has_its_reason(host):
     host.find(FakeNvml([nvml_row()]))
     environ = {"PATH": str(host.path)}
-    assert probe.choose("auto", environ) == Choice(H200, "NVIDIA H200 is there")
-    assert probe.choose("gpu", environ) == Choice(H200, "NVIDIA H200 is there")
+    assert probe.choose("auto", environ) == Choice(H200, "NVIDIA H200 is there", (H200,), (H200,))
+    assert probe.choose("gpu", environ) == Choice(H200, "NVIDIA H200 is there", (H200,), (H200,))
     assert probe.choose("emulated", environ) == Choice(None, "emulation was asked for")
     host.driver = False
     assert probe.choose("gpu", environ) == Choice(None, "no NVIDIA driver on this machine")
+
+
+def test_a_choice_tells_all_that_is_shown_and_all_that_is_there(host):
+    rows = FakeNvml([nvml_row(), nvml_row(uuid="GPU-22222222-0000-0000-0000-000000000000")])
+    host.find(rows)
+    both = probe.look({"PATH": str(host.path)}).present
+    assert len(both) == 2
+    found = probe.choose("auto", {"PATH": str(host.path), "CUDA_VISIBLE_DEVICES": "1"})
+    assert found == Choice(both[1], "NVIDIA H200 is there", (both[1],), both)
 
 
 def test_the_key_does_not_hold_what_differs_between_equal_gpus():

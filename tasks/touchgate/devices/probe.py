@@ -62,36 +62,48 @@ class Gpu:
 
 @dataclass(frozen=True)
 class Choice:
-    """The GPU to use, or None, and why."""
+    """The GPU to use, or None, and why. shown: all that CUDA_VISIBLE_DEVICES shows, gpu first. present: all of the host."""
 
     gpu: Gpu | None
     reason: str
+    shown: tuple[Gpu, ...] = ()
+    present: tuple[Gpu, ...] = ()
 
 
 def choose(wish: str, environ: Mapping[str, str] = os.environ) -> Choice:
     """`wish`: "auto" or "gpu" (look for one), or "emulated" (don't)."""
     if wish == "emulated":
         return Choice(None, "emulation was asked for")
-    found = find_gpu(environ)
-    if isinstance(found, Gpu):
-        return Choice(found, f"{found.name} is there")
-    return Choice(None, found)
+    found = look(environ)
+    missing = found.reason or _missing_tool(environ)
+    if missing:
+        return Choice(None, missing)
+    first = found.shown[0]
+    return Choice(first, f"{first.name} is there", found.shown, found.present)
 
 
-def find_gpu(environ: Mapping[str, str] = os.environ) -> Gpu | str:
-    """Find the first GPU that CUDA_VISIBLE_DEVICES shows, or why there is none, in one line with its cure."""
+@dataclass(frozen=True)
+class Seen:
+    """The GPUs that CUDA_VISIBLE_DEVICES shows, all of the host, and why none is shown ("" where one is)."""
+
+    shown: tuple[Gpu, ...]
+    present: tuple[Gpu, ...]
+    reason: str = ""
+
+
+def look(environ: Mapping[str, str] = os.environ) -> Seen:
+    """Find the host's GPUs; what measuring on them takes beside (PyCUDA, nvcc) is not asked for."""
     if not _driver_present(environ):
-        return NO_DRIVER
+        return Seen((), (), NO_DRIVER)
     visible = environ.get("CUDA_VISIBLE_DEVICES")
     if visible is not None and not _tokens(visible):
-        return f"CUDA_VISIBLE_DEVICES={visible!r} hides every GPU"
+        return Seen((), (), f"CUDA_VISIBLE_DEVICES={visible!r} hides every GPU")
     gpus = _ask(environ)
     if isinstance(gpus, str):
-        return gpus
+        return Seen((), (), gpus)
     shown = visible_of(gpus, visible)
-    if not shown:
-        return f"CUDA_VISIBLE_DEVICES={visible!r} names no GPU of this host" if gpus else NO_DEVICE
-    return _missing_tool(environ) or shown[0]
+    none = f"CUDA_VISIBLE_DEVICES={visible!r} names no GPU of this host" if gpus else NO_DEVICE
+    return Seen(tuple(shown), tuple(gpus), "" if shown else none)
 
 
 def _missing_tool(environ: Mapping[str, str]) -> str:

@@ -13,11 +13,16 @@ if TYPE_CHECKING:
 
 
 class DeviceChoice(NamedTuple):
-    """gpu: the one to use, or None. reason: why there is none. gpu_only: emulation does not stand in (--device gpu)."""
+    """gpu: the one to use, or None. reason: why there is none. gpu_only: emulation does not stand in (--device gpu).
+
+    shown: all that CUDA_VISIBLE_DEVICES shows, gpu first. present: all of the host.
+    """
 
     gpu: Gpu | None
     reason: str
     gpu_only: bool
+    shown: tuple[Gpu, ...] = ()
+    present: tuple[Gpu, ...] = ()
 
     @property
     def uuid(self) -> str | None:
@@ -50,4 +55,4 @@ def choose(wish: str, environ: Mapping[str, str]) -> DeviceChoice:
     if wish == "emulated":
         return DeviceChoice(None, "asked for with --device emulated", gpu_only=False)
     found = probe.choose(wish, environ)
-    return DeviceChoice(found.gpu, found.reason, gpu_only=wish == "gpu")
+    return DeviceChoice(found.gpu, found.reason, wish == "gpu", found.shown, found.present)
