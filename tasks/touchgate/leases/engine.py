@@ -163,8 +163,19 @@ class Engine(Protocol):
     def status(self) -> Status:
         """Who holds what, and who waits. Disturbs nobody."""
 
-    def reserve(self, want: Want, seconds: float, why: str) -> int:
-        """Be next: the shares are this user's for `seconds` from when they are free. The reservation's id."""
+    def reserve(self, want: Want, seconds: float, why: str, sha: str | None = None) -> int:
+        """Be next: the shares are this user's for `seconds` from when they are free. The reservation's id.
+
+        sha: the only commit that a run may adopt it for, None any.
+        """
+
+    def adopt(self, reservation: int, ask: Ask, sha: str | None) -> Grant:
+        """A run's grant inside a reservation that somebody made for it; never waits, and `ask.timeout` means nothing.
+
+        Raises `LeaseRefused`, saying which, where there is no such reservation, it is another user's, it has not begun or is
+        over, it is of another host, made for another commit than `sha`, or does not cover `ask.want`; or where another run
+        has the shares.
+        """
 
     def cancel(self, request: int) -> str:
         """Take back a request that waits, or end a reservation; in words what was. A run that holds is never ended."""
