@@ -117,13 +117,59 @@ def test_closed_streams(project, tmp_path):
     done = shell(project, "gate >&-; echo $?", GITHUB_OUTPUT=str(output))
     assert (done.stdout, output.read_text()) == ("0\n", "run=false\nlanes=[]\n")
     assert shell(project, "gate <&-").stdout == "false\n"
+    assert shell(project, "gate <&- 2>&-; echo $?").stdout == "false\n0\n"
+    # No other place was named for the answer.
+    done = shell(project, "gate >&-; echo $?")
+    assert done.stdout == "3\n"
+    assert done.stderr.endswith("the answer can't be written: standard output is closed\n")
+    assert shell(project, "gate <&- >&- 2>&-; echo $?").stdout == "3\n"
 
 
-@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="unmeasured: /dev/full, which Linux has")  # noqa: PTH110
-def test_an_answer_that_can_not_be_written(project):
-    done = shell(project, "gate >/dev/full; echo $?")
+needs_full = pytest.mark.skipif(not os.path.exists("/dev/full"), reason="unmeasured: /dev/full, which Linux has")  # noqa: PTH110
+
+
+@needs_full
+@pytest.mark.parametrize("words", ["", "--json"])
+def test_an_answer_that_can_not_be_written(project, words):
+    done = shell(project, f"gate {words} >/dev/full; echo $?")
     assert done.stdout == "3\n"
     assert done.stderr.endswith("the answer can't be written to standard output: No space left on device\n")
+    assert shell(project, f"gate {words} >/dev/full 2>/dev/full; echo $?").stdout == "3\n"
+
+
+@needs_full
+@pytest.mark.parametrize("to", ["2>/dev/full", "2>&-", "| true"])
+def test_reasons_that_can_not_be_written_cost_no_answer(project, tmp_path, to):
+    """Full, closed, or a reader that has gone: the answer, its outputs and the exit code stay as they are."""
+    output = tmp_path / "output"
+    line = f"exec 3>&1; {{ gate 2>&1 >&3; echo $? >&3; }} {to}" if "|" in to else f"gate {to}; echo $?"
+    assert shell(project, line, GITHUB_OUTPUT=str(output)).stdout == "false\n0\n"
+    assert output.read_text() == "run=false\nlanes=[]\n"
+
+
+@needs_full
+@pytest.mark.parametrize(
+    ("line", "code"), [("gate --nope 2>/dev/full", 3), ("touchgate nope 2>/dev/full", 3), ("touchgate --help >/dev/full", 3)]
+)
+def test_mistakes_that_can_not_be_told(project, line, code):
+    line = line.replace("touchgate", '"$PY" -c "$CODE"')
+    assert shell(project, f"{line}; echo $?").stdout == f"{code}\n"
+
+
+@needs_full
+def test_outputs_that_can_not_be_written(project):
+    done = shell(project, "gate; echo $?", GITHUB_OUTPUT="/dev/full")
+    assert done.stdout == "false\n3\n"
+    assert done.stderr.endswith("GITHUB_OUTPUT=/dev/full can't be written: No space left on device\n")
+    assert shell(project, "gate 2>/dev/full; echo $?", GITHUB_OUTPUT="/no/such/folder").stdout == "false\n3\n"
+
+
+@needs_full
+@pytest.mark.parametrize("to", [">/dev/full", ">&-"])
+def test_other_commands_say_what_they_can_not_write(project, to):
+    done = shell(project, f'"$PY" -c "$CODE" replay --last 1 {to}; echo $?')
+    assert done.stdout == "3\n"
+    assert done.stderr.startswith("touchgate replay: ")
 
 
 @pytest.mark.parametrize("broken", ["raise RuntimeError('é')", "import no_such_module"])

@@ -517,6 +517,118 @@ class TestWithoutACheckout:
         assert list((tmp_path / "tmp").iterdir()) == []
 
 
+class TestALeftOverCheckout:
+    """A machine keeps its workspace: what lies there before the checkout is of an earlier job."""
+
+    @pytest.fixture
+    def job(self, server, url, tmp_path):
+        """The environment of a push's job whose workspace is a folder, and the command in it."""
+
+        def run(folder, *words, cwd=".", **variables):
+            names = {"GITHUB_SERVER_URL": url.removesuffix("/up.git"), "GITHUB_REPOSITORY": "up.git"}
+            environ = {**push(server, tmp_path, **names), "GITHUB_WORKSPACE": str(folder), **variables}
+            code = "import sys; from touchgate.console import main; sys.exit(main())"
+            before = snapshot(folder)
+            done = subprocess.run(
+                [sys.executable, "-c", code, "gate", *words],
+                cwd=folder / cwd,
+                env={**server.environ, "TMPDIR": str(tmp_path / "tmp"), **environ},
+                capture_output=True,
+                text=True,
+                check=False,
+                timeout=60,
+            )
+            assert snapshot(folder) == before
+            return done.returncode, done.stdout, done.stderr
+
+        return run
+
+    @pytest.fixture
+    def other(self, project, tmp_path):
+        """A checkout of another repository, without a lane."""
+        folder = tmp_path / "other"
+        folder.mkdir()
+        made = type(project)(folder, project.environ)
+        made.git("init", "-q", "-b", "main")
+        made.write("src/mine.txt", "theirs")
+        made.commit("theirs")
+        return made
+
+    @pytest.fixture
+    def earlier(self, clone):
+        """A checkout of the same repository at main."""
+        clone.git("fetch", "-q", "--depth=1", "origin", "main:refs/remotes/origin/main")
+        clone.git("checkout", "-q", "refs/remotes/origin/main")
+        return clone
+
+    @pytest.mark.parametrize("which", ["other", "earlier", "empty", "broken"])
+    def test_the_event_alone_decides(self, server, job, which, request, tmp_path):
+        if which in ("other", "earlier"):
+            folder = request.getfixturevalue(which).root
+        else:
+            folder = tmp_path / which
+            server.git("init", "-q", str(folder))
+            if which == "broken":
+                (folder / ".git/HEAD").write_text("ref: refs/heads/gone\n")
+        for words, answer in (((), "true\n"), (("--lane", "one"), "true\n"), (("--lane", "two"), "false\n")):
+            code, out, said = job(folder, *words)
+            assert (code, out) == (0, answer), said
+        note = f"the checkout in {folder} is not of this event's commit: passed over, the event alone decides"
+        assert note in said.splitlines()
+        assert f"head        {server.git('rev-parse', 'work')}  (the commit that GitHub's push event is for)" in said
+
+    def test_a_workflow_s_own_list(self, server, job, other):
+        text = "on: {push: {paths: [lib/**]}}\n"
+        server.git("update-ref", "refs/heads/work", commit_on(server, "work", "w", {".github/workflows/x.yml": text}))
+        other.write(".github/workflows/x.yml", "on: {push: {paths: ['**']}}\n")
+        other.commit()
+        assert job(other.root, "x.yml")[:2] == (0, "false\n")
+
+    def test_a_default_branch_is_due_by_its_own_lanes(self, server, job, other):
+        main = server.git("rev-parse", "main")
+        code, out, said = job(other.root, GITHUB_SHA=main, GITHUB_REF="refs/heads/main")
+        assert (code, out) == (0, "true\n")
+        due = "main is the default branch itself"
+        assert said.splitlines()[-3:] == [f"everything is due: {due}", f"run   one  {due}", f"run   two  {due}"]
+
+    def test_nothing_can_be_fetched(self, job, other):
+        code, out, said = job(other.root, "--lane", "two", GITHUB_SERVER_URL=f"git://127.0.0.1:{serving.free_port()}")
+        assert (code, out) == (0, "true\n")
+        assert "passed over" in said
+
+    def test_the_event_s_own_checkout_counts(self, job, clone):
+        code, out, said = job(clone.root, "--lane", "two")
+        assert (code, out, "passed over" in said) == (0, "false\n", False)
+        assert "the commit checked out, for GitHub's push event" in said
+
+    def test_a_commit_that_the_job_made_itself_is_open(self, job, clone):
+        clone.write("lib/made.txt", "x")
+        clone.commit("made by this job")
+        code, out, said = job(clone.root, "--lane", "two")
+        assert (code, out, "passed over" in said) == (0, "true\n", False)
+        assert "is not the one that GitHub's push event started this run for" in said
+
+    def test_a_newer_commit_of_the_branch_is_left_over(self, server, job, clone, tmp_path):
+        sha = server.git("rev-parse", "work")
+        newer = commit_on(server, "work", "w", {"lib/x.txt": "x"})
+        server.git("update-ref", "refs/heads/work", newer)
+        clone.git("fetch", "-q", "origin", "work:refs/remotes/origin/work")
+        clone.git("checkout", "-q", "refs/remotes/origin/work")
+        code, out, said = job(clone.root, "--lane", "two", GITHUB_SHA=sha)
+        assert (code, out, "passed over" in said) == (0, "false\n", True)
+
+    def test_a_checkout_below_the_workspace_is_meant(self, job, other, tmp_path):
+        code, _, said = job(tmp_path, cwd="other")
+        assert (code, "no lane is declared" in said) == (3, True)
+
+    @pytest.mark.parametrize(
+        ("words", "variables"), [(("HEAD", "HEAD"), {}), ((), {"TOUCHGATE_BASE": "HEAD"}), (("--no-fetch",), {})]
+    )
+    def test_what_was_asked_for_is_judged(self, job, earlier, words, variables):
+        code, _, said = job(earlier.root, *words, **variables)
+        assert (code, "passed over" in said) == (0, False)
+
+
 class TestSecrets:
     def test_the_forge_s_token_opens_the_forge_s_server_and_is_seen_nowhere(self, server, tmp_path, capfd):
         seen = []

@@ -7,6 +7,7 @@ import sys
 from importlib import import_module
 
 from touchgate import __version__
+from touchgate.gate.aside import aside
 from touchgate.gate.values import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -20,41 +21,61 @@ COMMANDS = {
 }
 """Name -> the module whose `main(argv, environ)` runs it, imported only then; what it does."""
 
+HELP, VERSION = ("-h", "--help", "help"), ("-V", "--version")
 USAGE = 3
 INTERRUPTED = 130
 
 
 def main(argv: Sequence[str] | None = None, environ: Mapping[str, str] = os.environ) -> int:
     """Run a command; returns the exit code."""
+    _fill_closed()
     if sys.stderr is None:
         # It was closed: what `print` is told to write to None goes to standard output, where a program reads the answer.
         sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115, PTH123
     words = list(sys.argv[1:] if argv is None else argv)
     name = words[0] if words else ""
-    if name in ("-h", "--help", "help"):
-        print(help_text())
-        return 0
-    if name in ("-V", "--version"):
-        print(f"touchgate {__version__}")
-        return 0
-    if name not in COMMANDS:
+    if name not in (*COMMANDS, *HELP, *VERSION):
         problem = f"there is no command {name!r}" if name else "a command is missing"
-        print(f"touchgate: {problem}\n\n{help_text()}", file=sys.stderr)
+        aside(f"touchgate: {problem}\n\n{help_text()}")
         return USAGE
-    module = COMMANDS[name][0]
     try:
-        code: int = import_module(module).main(words[1:], environ)
-    except ModuleNotFoundError as error:
-        if error.name is None or not f"{module}.".startswith(f"{error.name}."):
-            raise
-        print(f"touchgate: this file holds the gate alone; for `touchgate {name}`: pip install touchgate", file=sys.stderr)
-        return USAGE
+        return _run(name, words[1:], environ)
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:
         # Whoever read our output has gone; nothing may be written at exit either.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return INTERRUPTED
+    except OSError as error:
+        aside(f"touchgate {name}: {f'{error.filename}: ' if error.filename else ''}{error.strerror or error}")
+        return USAGE
+
+
+def _fill_closed() -> None:
+    """Give the numbers of closed standard files to nothing: a pipe to git must not get one of them."""
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)
+
+
+def _run(name: str, words: Sequence[str], environ: Mapping[str, str]) -> int:
+    if name in (*HELP, *VERSION) and sys.stdout:
+        print(help_text() if name in HELP else f"touchgate {__version__}", flush=True)
+        return 0
+    if sys.stdout is None and name != "gate":
+        # The gate's answer may be wanted in a file alone.
+        aside(f"touchgate {name}: standard output is closed")
+        return USAGE
+    module = COMMANDS[name][0]
+    try:
+        code: int = import_module(module).main(words, environ)
+    except ModuleNotFoundError as error:
+        if error.name is None or not f"{module}.".startswith(f"{error.name}."):
+            raise
+        aside(f"touchgate: this file holds the gate alone; for `touchgate {name}`: pip install touchgate")
+        return USAGE
     return code
 
 

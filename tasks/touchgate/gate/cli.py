@@ -11,8 +11,9 @@ import os
 import sys
 
 from touchgate.gate import change as change_of
-from touchgate.gate import forge, sources
+from touchgate.gate import forge, sides, sources
 from touchgate.gate.ahead import importing
+from touchgate.gate.aside import aside
 from touchgate.gate.asked import FOLDER, Asked, UsageFault, parse
 from touchgate.gate.git import GitFault, Repository, find_top
 from touchgate.gate.history import Fetch
@@ -45,37 +46,37 @@ def _main(words: Sequence[str], environ: Mapping[str, str]) -> int:
     try:
         asked = parse(words, environ)
         answer = answer_to(asked, _here(), environ)
-        _tell(answer, as_json=asked.as_json)
+        _tell(answer, environ, as_json=asked.as_json)
         _append_outputs(answer, environ)
     except Refusal as fault:
-        print(fault, file=sys.stderr)
+        aside(str(fault))
         return USAGE
     except BrokenPipeError:
         raise
     except Exception as error:  # noqa: BLE001  a fault of the gate itself must not skip anything
         try:
-            _tell_failure(error, as_json="--json" in words)
+            _tell_failure(error, environ, as_json="--json" in words)
             # No `lanes=`: a matrix made from nothing fails, and is seen.
             _append(environ, ["run=true"])
         except UsageFault as fault:
-            print(fault, file=sys.stderr)
+            aside(str(fault))
             return USAGE
     return DECIDED
 
 
-def _tell_failure(error: Exception, *, as_json: bool) -> None:
+def _tell_failure(error: Exception, environ: Mapping[str, str], *, as_json: bool) -> None:
     """The open answer where the gate itself failed: with nothing of what may have failed, such as what reads YAML."""
     what = str(error).partition("\n")[0]
     reason = f"touchgate itself failed: {type(error).__name__}: {what}; please report it"
-    print(f"everything runs: {reason}".encode("ascii", "backslashreplace").decode("ascii"), file=sys.stderr)
+    aside(f"everything runs: {reason}".encode("ascii", "backslashreplace").decode("ascii"))
     if as_json:
         import json  # noqa: PLC0415 (a plain answer does without)
 
         known = dict.fromkeys(("base", "head", "merge_base", "due"))
         open_answer = {"merge_bases": [], "proof": "none", "open_reason": reason, "suite": SUITES[0], "lanes": []}
-        _say(json.dumps({"schema": 1, "run": True, **known, **open_answer}, indent=2))
+        _say(json.dumps({"schema": 1, "run": True, **known, **open_answer}, indent=2), environ)
     else:
-        _say("true")
+        _say("true", environ)
 
 
 def _here() -> str:
@@ -95,6 +96,8 @@ def _answer_to(asked: Asked, start: str | Path, environ: Mapping[str, str]) -> A
     root = None if asked.remote is not None else find_top(start)
     if root is None:
         return _answer_alone(asked, start, environ)
+    if _is_left_over(asked, root, environ):
+        return _answer_alone(asked, start, environ, passed_over=root)
     with Repository(root, environ) as repo:
         try:
             judged = change_of.resolve(repo, base=asked.base, head=asked.head, environ=environ, fetch=asked.fetch)
@@ -109,6 +112,23 @@ def _answer_to(asked: Asked, start: str | Path, environ: Mapping[str, str]) -> A
             return answers.decide(repo, answers.nothing_known(str(fault)), asked, start, environ)
 
 
+def _is_left_over(asked: Asked, root: str, environ: Mapping[str, str]) -> bool:
+    """Whether the event alone decides, as the checkout around the job's own folder is none of this event's."""
+    named = asked.base or asked.head or environ.get("TOUCHGATE_BASE") or environ.get("TOUCHGATE_HEAD")
+    folder = None if named or asked.fetch is Fetch.NEVER or not forge.is_job(environ) else forge.workspace(environ)
+    # A checkout below that folder was put there by this job, whatever it is of.
+    if not folder or not forge.clone_url(environ) or not f"{os.path.realpath(folder)}/".startswith(f"{root}/"):
+        return False
+    event = forge.read(environ)
+    if event is None or event.checkout is None:
+        return False
+    try:
+        with Repository(root, environ) as repo:
+            return sides.is_left_over(repo, event)
+    except GitFault:
+        return False
+
+
 def _read(repo: Repository, judged: Judged) -> sources.Sources | None:
     """The lane files, before what reads YAML is here. None for any trouble: it comes up again where it is told."""
     try:
@@ -117,8 +137,8 @@ def _read(repo: Repository, judged: Judged) -> sources.Sources | None:
         return None
 
 
-def _answer_alone(asked: Asked, start: str | Path, environ: Mapping[str, str]) -> Answer:
-    """Decide without a checkout, from what a remote gives."""
+def _answer_alone(asked: Asked, start: str | Path, environ: Mapping[str, str], passed_over: str | None = None) -> Answer:
+    """Decide without a checkout, from what a remote gives. passed_over: a checkout that does not count."""
     from touchgate.gate import answers, remote  # noqa: PLC0415 (a checkout does without)
 
     url = asked.remote or forge.clone_url(environ)
@@ -130,9 +150,12 @@ def _answer_alone(asked: Asked, start: str | Path, environ: Mapping[str, str]) -
         url = os.path.realpath(os.path.join(start, url))
     if asked.fetch is Fetch.NEVER:
         raise UsageFault("without a checkout all has to be fetched, and --no-fetch forbids it")
+    note = f"the checkout in {passed_over} is not of this event's commit: passed over, the event alone decides"
+    notes = (note,) if passed_over else ()
     try:
         with remote.alone(url, environ) as repo:
             judged = change_of.resolve(repo, base=asked.base, head=asked.head, environ=environ, fetch=Fetch.NEEDED)
+            judged = judged._replace(notes=(*notes, *judged.notes))
             if judged.change.head is None:
                 return answers.unread(asked, judged)
             try:
@@ -140,25 +163,27 @@ def _answer_alone(asked: Asked, start: str | Path, environ: Mapping[str, str]) -
             except GitFault as fault:
                 return answers.unread(asked, answers.opened(judged, str(fault)))
     except GitFault as fault:
-        return answers.unread(asked, answers.nothing_known(str(fault)))
+        return answers.unread(asked, answers.nothing_known(str(fault))._replace(notes=notes))
 
 
-def _tell(answer: Answer, *, as_json: bool) -> None:
+def _tell(answer: Answer, environ: Mapping[str, str], *, as_json: bool) -> None:
     from touchgate.gate import answers  # noqa: PLC0415 (late, as in answer_to)
 
     for line in answers.in_words(answer):
-        print(line, file=sys.stderr)
+        aside(line)
     if as_json:
         import json  # noqa: PLC0415 (a plain answer does without)
 
-        _say(json.dumps(answers.as_data(answer), indent=2))
+        _say(json.dumps(answers.as_data(answer), indent=2), environ)
     else:
-        _say(_word(answer))
+        _say(_word(answer), environ)
 
 
-def _say(text: str) -> None:
-    """Write the answer. A standard output that was closed wants none."""
+def _say(text: str, environ: Mapping[str, str]) -> None:
+    """Write the answer. A standard output that was closed wants none, where a forge reads it elsewhere."""
     if sys.stdout is None:
+        if not environ.get("GITHUB_OUTPUT"):
+            raise UsageFault("the answer can't be written: standard output is closed")
         return
     try:
         print(text, flush=True)

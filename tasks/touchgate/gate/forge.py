@@ -163,6 +163,11 @@ def head_ref(environ: Mapping[str, str]) -> str | None:
     return ref if ref.startswith("refs/") and not re.search(_NOT_IN_A_NAME, ref) else None
 
 
+def workspace(environ: Mapping[str, str]) -> str | None:
+    """The folder that a job has for its checkout, or None."""
+    return environ.get("GITHUB_WORKSPACE") or environ.get("CI_PROJECT_DIR") or None
+
+
 def clone_url(environ: Mapping[str, str]) -> str | None:
     """Where the repository that a job is for can be cloned from, or None. May hold a password."""
     server, name = environ.get("GITHUB_SERVER_URL"), environ.get("GITHUB_REPOSITORY")

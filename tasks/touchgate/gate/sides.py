@@ -170,6 +170,27 @@ def checked_out(repo: Repository, event: Event | None) -> Side:
     return Side(at, f"the commit that {event.label} is for", fault, lack=None if at else Lack(commits=(event.checkout,)))
 
 
+def _is_of(event: Event, commit: Commit) -> bool:
+    """Whether this is the commit that the event started its run for, its head, or a merge of that."""
+    proposed = {event.checkout, event.head} - {None}
+    return not proposed or commit.id in proposed or event.head in commit.parents
+
+
+def is_left_over(repo: Repository, event: Event) -> bool:
+    """Whether what is checked out has nothing to do with the event: an earlier job on the same machine left it there.
+
+    A commit that the job itself made on top of the event's own is none: no branch of a remote holds that.
+    """
+    at = repo.commit("HEAD")
+    if at is None:
+        return True
+    if _is_of(event, at):
+        return False
+    started = [commit.id for name in (event.checkout, event.head) if name and (commit := repo.commit(name))]
+    came = at.id in repo.refs("refs/remotes/").values()
+    return came or not any(repo.is_ancestor(one, at.id) for one in started)
+
+
 def head(repo: Repository, at: Side, asked: tuple[str, str] | None, event: Event | None, *, worktree: bool) -> Side:
     """The side that is judged. at: the commit checked out. worktree: it is judged with what is uncommitted."""
     if asked:
@@ -178,7 +199,6 @@ def head(repo: Repository, at: Side, asked: tuple[str, str] | None, event: Event
         return at._replace(source="HEAD", worktree=True) if worktree and not repo.is_bare else at
     if worktree or event is None:
         return Side(at.commit, "HEAD with what is uncommitted", worktree=True)
-    proposed = {event.checkout, event.head} - {None}
     if event.judge_head and event.head:
         # A pull request's head counts as checked out in a merge of it, too; a dispatched one only as itself.
         merged = event.rule is Rule.PULL_REQUEST and event.head in at.commit.parents
@@ -187,9 +207,7 @@ def head(repo: Repository, at: Side, asked: tuple[str, str] | None, event: Event
             fault = "" if commit else f"{event.head}, the head of {event.label}, is not in this clone; fetch it first"
             lack = None if commit else Lack(commits=(event.head,))
             return Side(commit, f"the head that {event.label} names", fault, lack=lack)
-        proposed = set()
-    astray = proposed and at.commit.id not in proposed and event.head not in at.commit.parents
-    if astray:
+    elif not _is_of(event, at.commit):
         fault = f"the commit checked out, {at.commit.id}, is not the one that {event.label} started this run for"
         return at._replace(fault=fault)
     return at
