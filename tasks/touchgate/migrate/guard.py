@@ -7,15 +7,15 @@ and what looks at its result must not mind. Where that does not hold the job kee
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from touchgate.gate.located import Problem, words
-from touchgate.migrate import expressions, formulas
-from touchgate.migrate.expressions import Unreadable
-from touchgate.migrate.formulas import Formula, Unsafe
-from touchgate.migrate.jobs import Job, Reference, Workflow, runner_system, uses
-from touchgate.migrate.tree import Node, Pairs, Scalar, resolved
+from touchgate.migrate import expressions, onlookers, room
+from touchgate.migrate.formulas import Formula
+from touchgate.migrate.jobs import Job, Reference, Workflow, runner_system, scalars
+from touchgate.migrate.readings import Reader, Reading
+from touchgate.migrate.tree import Node, Pairs, Scalar
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -30,8 +30,6 @@ _BEFORE_THE_GATE = {
     "services": "starts its services before the gate answers",
     "concurrency": "enters its concurrency group although nothing may be touched",
 }
-_KNOWS_SKIPPED = re.compile(r"re-actors/alls-green(@.*)?")
-"""Actions that take all of `needs`, and hold a job that succeeded for no worse than one that was skipped."""
 
 
 @dataclass(frozen=True)
@@ -67,18 +65,6 @@ class Plan:
     notes: tuple[Problem, ...]
 
 
-@dataclass
-class _Reading:
-    """One job by itself: its condition split, the uses of outputs in its steps, and what stands against a change."""
-
-    job: Job
-    split: formulas.Split = field(default_factory=lambda: formulas.Split(None, (), changed=False, implied=True))
-    texts: list[tuple[Reference, Question]] = field(default_factory=list)
-    faults: list[Problem] = field(default_factory=list)
-    meets: frozenset[str] = frozenset()
-    """The gates that it needs or refers to."""
-
-
 def plan(workflow: Workflow, gates: Mapping[str, Gate], asked: Asked, refused: Mapping[str, Problem]) -> Plan:
     """The plan for a workflow. refused: jobs that must not change, and why."""
     return _Planner(workflow, gates, asked, refused).plan()
@@ -97,7 +83,8 @@ class _Planner:
             self.left += blocks
             if not blocks:
                 self.gates[name] = gate
-        self.readings = {name: self.read(job) for name, job in workflow.jobs.items() if name not in self.gates}
+        self.reader = Reader(workflow, self.gates)
+        self.readings = {name: self.reader.read(job) for name, job in workflow.jobs.items() if name not in self.gates}
         for name, problem in refused.items():
             if name in self.readings:
                 self.readings[name].faults.append(problem)
@@ -107,8 +94,6 @@ class _Planner:
 
     def outside(self, gate: Gate) -> list[Problem]:
         """Uses of a gate's outputs outside the jobs: what the workflow hands to its caller."""
-        from touchgate.migrate.jobs import scalars  # noqa: PLC0415
-
         found = []
         for key, value in self.workflow.root.pairs:
             if key.value != "jobs":
@@ -119,86 +104,6 @@ class _Planner:
                     if wanted.search(scalar.value)
                 ]
         return found
-
-    # ---- one job by itself
-
-    def read(self, job: Job) -> _Reading:
-        reading = _Reading(job)
-        names = {name.lower(): name for name in self.gates}
-        met = {use.job.lower() for use in job.references} | {need.lower() for need in job.needs}
-        reading.meets = frozenset(names[name] for name in met if name in names)
-        try:
-            reading.split = self.split(job, reading.meets)
-        except (Unsafe, Unreadable) as fault:
-            if reading.meets:
-                reading.faults.append(self.fault(job, job.condition or job.key, fault))
-            reading.split = formulas.Split(None, (), changed=False, implied=_implied(job))
-        if not reading.meets:
-            return reading
-        for scalar, why in (found for found in job.unreadable if found[0] is not job.condition):
-            reading.faults.append(self.problem(scalar, f"'{job.id}': an expression with `needs` can't be read: {why}"))
-        for use in job.references:
-            if use.where != ("if",) or use.job == "*":
-                self.use(reading, use)
-        return reading
-
-    def fault(self, job: Job, node: Node, fault: Exception) -> Problem:
-        if isinstance(fault, Unsafe):
-            if fault.problem is not None:
-                return fault.problem
-            return self.problem(node, f"'{job.id}': {fault.message}", fault.hint)
-        return self.problem(node, f"'{job.id}': this condition can't be read: {fault}")
-
-    def split(self, job: Job, meets: frozenset[str]) -> formulas.Split:
-        text = expressions.condition(_unbroken(job.condition)).expression if job.condition else None
-        further = []
-        for name in job.needs:
-            gate = self.workflow.job(name)
-            if gate is not None and gate.id in meets and gate.condition is not None:
-                own = expressions.condition(_unbroken(gate.condition)).expression
-                if expressions.has_status(expressions.parse(own)):
-                    raise Unsafe(f"the gate job '{gate.id}' has a status function in its `if:`")
-                further.append(own)
-        gates = {name: gate for name, gate in self.gates.items() if name in meets}
-        return formulas.split(text, gates, expressions.joined(further) if further else None)
-
-    def use(self, reading: _Reading, use: Reference) -> None:
-        """A use of `needs` elsewhere than in the job's condition."""
-        job = reading.job
-        place = ".".join(part for part in use.where if not part.isdigit()) or use.where[0]
-        gate = self.gates.get(next((name for name in self.gates if name.lower() == use.job.lower()), ""))
-        if use.job == "*":
-            if not self.knows_skipped(use) and (use.part != "result" or formulas.minds_removal(use.root)):
-                fault = f"'{job.id}' takes all of `needs` in '{place}', where the gate's result would be missing"
-                reading.faults.append(self.problem(use.scalar, fault))
-        elif gate is None:
-            return
-        elif use.part != "outputs":
-            reading.faults.append(
-                self.problem(use.scalar, f"'{job.id}' uses the gate job's {use.part or 'data'} in '{place}'")
-            )
-        elif not use.in_steps or not use.output:
-            fault = f"'{job.id}' uses {expressions.show(use.node)} in '{place}', which is settled before any step runs"
-            reading.faults.append(self.problem(use.scalar, fault))
-        else:
-            try:
-                decision = formulas.decision_of(gate, use.output)
-                if use.is_condition:
-                    _only_positive(use, self.gates)
-                else:
-                    _only_words(use, others=decision.inverted or decision.words != "both")
-                reading.texts.append((use, decision.question))
-            except Unsafe as fault:
-                reading.faults.append(self.fault(job, use.scalar, fault))
-
-    def knows_skipped(self, use: Reference) -> bool:
-        """Whether what takes all of `needs` is an action that does not mind."""
-        if use.where[:1] != ("steps",) or not use.where[1].isdigit():
-            return False
-        steps = use_steps(self.workflow, use)
-        return bool(steps and _KNOWS_SKIPPED.fullmatch(steps))
-
-    # ---- all jobs together
 
     def plan(self) -> Plan:
         while self.demote():
@@ -225,7 +130,7 @@ class _Planner:
             self.notes.append(self.problem(self.gates[name].job.key, message))
         return Plan(guards, gone, _sorted(self.left), _sorted(self.notes))
 
-    def asks(self, reading: _Reading) -> tuple[Formula, ...]:
+    def asks(self, reading: Reading) -> tuple[Formula, ...]:
         """What all steps of a job must test: its own questions, and those of the jobs that it would be skipped with."""
         found: dict[Formula, None] = dict.fromkeys(() if reading.faults else reading.split.asks)
         if reading.split.implied:
@@ -233,7 +138,7 @@ class _Planner:
                 found.setdefault(formula)
         return tuple(found)
 
-    def inherited(self, reading: _Reading) -> list[tuple[Formula, _Reading]]:
+    def inherited(self, reading: Reading) -> list[tuple[Formula, Reading]]:
         before = self.workflow.ancestors(reading.job)
         ordered = [other for name, other in self.readings.items() if name in before and not other.faults]
         return [(formula, other) for other in ordered for formula in other.split.asks]
@@ -244,7 +149,7 @@ class _Planner:
         for reading in self.readings.values():
             asks = self.asks(reading)
             if asks or (reading.texts and not reading.faults):
-                why = self.unguardable(reading, asks)
+                why = room.unguardable(self.workflow, reading.job, asks, windows=self.asked.windows)
                 if why is not None:
                     found |= self.blame(reading, why)
             if not reading.split.implied:
@@ -252,7 +157,7 @@ class _Planner:
             found |= self.consumers(reading)
         return found
 
-    def blame(self, reading: _Reading, why: Problem) -> bool:
+    def blame(self, reading: Reading, why: Problem) -> bool:
         """A job can't be guarded: so it keeps its gate, and so do the jobs that it would be skipped with."""
         changed = False
         if not reading.faults and (reading.split.asks or reading.texts):
@@ -266,90 +171,19 @@ class _Planner:
                     changed = True
         return changed
 
-    def unguardable(self, reading: _Reading, asks: tuple[Formula, ...]) -> Problem | None:
-        """Why a job can't gate itself."""
-        job = reading.job
-        message = self.misshapen(job)
-        if message is not None:
-            return self.problem(job.key, f"'{job.id}': {message}")
-        if runner_system(job) == "windows" and not self.asked.windows:
-            message = f"'{job.id}' runs on Windows, where the gate lets everything run"
-            return self.problem(job.node.get("runs-on") or job.key, message, "--windows guards it")
-        return self.unreadable_step(job) or self.out_of_reach(job, asks)
-
-    def misshapen(self, job: Job) -> str | None:
-        """What about the way a job is written leaves no room for a first step."""
-        steps = job.node.own("steps")
-        if job.node.get("uses") is not None:
-            return "it calls a workflow and has no steps of its own"
-        if not job.steps or len(job.steps) != len(getattr(job.node.get("steps"), "items", ())):
-            return "it has no steps, or one that is no mapping"
-        if steps is None:
-            return "its steps come through a merge key"
-        if job.node.flow or getattr(resolved(steps[1]), "flow", False):
-            return "it is written in braces or brackets"
-        return None
-
-    def unreadable_step(self, job: Job) -> Problem | None:
-        for step in job.steps:
-            name = step.get("id")
-            if isinstance(name, Scalar) and name.value.lower().startswith("touchgate"):
-                return self.problem(name, f"'{job.id}' has a step '{name.value}' already")
-            written = step.get("if")
-            if written is None:
-                continue
-            try:
-                taken = expressions.condition(_unbroken(written))
-                if taken.expression:
-                    expressions.parse(taken.expression)
-            except Unreadable as fault:
-                return self.problem(written, f"'{job.id}': the condition of a step can't be read: {fault}")
-        return None
-
-    def out_of_reach(self, job: Job, asks: tuple[Formula, ...]) -> Problem | None:
-        """What an inherited condition speaks of, and the job doesn't need."""
-        needs = {name.lower() for name in job.needs}
-        for text in (text for formula in asks for text in _others(formula)):
-            for node, (used, _, _) in uses(expressions.parse(text)):
-                if used.lower() not in needs:
-                    message = f"'{job.id}' would have to test {expressions.show(node)}, which it doesn't need"
-                    return self.problem(job.key, message)
-        return None
-
-    def onlookers(self, reading: _Reading) -> bool:
+    def onlookers(self, reading: Reading) -> bool:
         """Demote the jobs whose being skipped a job that runs anyhow looks at."""
         found = False
         before = self.workflow.ancestors(reading.job)
         for name, other in self.readings.items():
             if name not in before or not self.asks(other):
                 continue
-            seen = self.minding(reading.job, other.job)
+            seen = onlookers.minding(self.workflow, reading.job, other.job)
             if seen is not None:
                 found |= self.keep(other, seen)
         return found
 
-    def minding(self, job: Job, other: Job) -> Problem | None:
-        """Where a job would notice that another one succeeds in place of being skipped."""
-        if job.condition is not None:
-            try:
-                root = expressions.parse(expressions.condition(job.condition.value.strip()).expression)
-            except Unreadable as fault:
-                return self.problem(job.condition, f"'{job.id}': this condition can't be read: {fault}")
-            success = [node for node in expressions.walk(root) if node.kind == "call" and node.value == "success"]
-            if success:
-                return self.problem(job.condition, f"'{job.id}' tests success(), which a skipped '{other.id}' makes false")
-        for use in job.references:
-            if use.job.lower() not in (other.id.lower(), "*") or use.part == "outputs" or self.knows_skipped(use):
-                continue
-            if use.job == "*" and other.id not in job.needs:
-                continue
-            minds = formulas.minds_success(use.root, other.id) if use.is_condition else not _neutral(use, other.id)
-            if minds:
-                what = expressions.show(use.node)
-                return self.problem(use.scalar, f"'{job.id}' looks at {what}: a skipped '{other.id}' would be success")
-        return None
-
-    def consumers(self, reading: _Reading) -> bool:
+    def consumers(self, reading: Reading) -> bool:
         """Demote the jobs whose outputs a job needs before its first step, or that are set although no step ran."""
         found = False
         job = reading.job
@@ -369,7 +203,7 @@ class _Planner:
                     found |= self.keep(other, self.problem(use.scalar, message))
         return found
 
-    def keep(self, reading: _Reading, seen: Problem) -> bool:
+    def keep(self, reading: Reading, seen: Problem) -> bool:
         """A job must go on being skipped: so do those through which it would be guarded."""
         message = f"'{reading.job.id}' stays as it is: {seen.message}"
         changed = False
@@ -385,7 +219,7 @@ class _Planner:
 
     # ---- the outcome
 
-    def guard(self, reading: _Reading, kept: set[str]) -> Guard | None:
+    def guard(self, reading: Reading, kept: set[str]) -> Guard | None:
         """What a job becomes. kept: the gates that stay."""
         asks = self.asks(reading)
         if reading.faults and not asks:
@@ -405,7 +239,7 @@ class _Planner:
         if not split.asks and not texts and kept & dropped:
             # What only waits for a gate, and looks at how it ended, goes on looking while the gate stays.
             dropped -= kept
-            split = self.split(reading.job, dropped)
+            split = self.reader.split(reading.job, dropped)
             if not dropped and not asks:
                 return None
         return Guard(reading.job, named, tests, split.own, split.changed, dropped, texts)
@@ -433,63 +267,6 @@ class _Planner:
                 self.problem(node, f"'{job.id}': where it runs is known only to the run; on Windows all of it would run")
             )
         return found
-
-
-def _implied(job: Job) -> bool:
-    """Whether a job runs only where all jobs before it succeeded; no, where its condition can't be read."""
-    if job.condition is None:
-        return True
-    try:
-        root = expressions.parse(expressions.condition(job.condition.value.strip()).expression)
-    except Unreadable:
-        return False
-    statuses = [part for part in expressions.conjuncts(root) if expressions.has_status(part)]
-    return all(expressions.bare(part).kind == "call" and expressions.bare(part).value == "success" for part in statuses)
-
-
-def use_steps(workflow: Workflow, use: Reference) -> str:
-    """The `uses:` of the step that a reference stands in."""
-    for job in workflow.jobs.values():
-        if any(found is use for found in job.references):
-            node = job.node.get("steps")
-            items = getattr(node, "items", [])
-            step = resolved(items[int(use.where[1])])
-            found = step.get("uses") if isinstance(step, Pairs) else None
-            return found.value if isinstance(found, Scalar) else ""
-    return ""
-
-
-def _neutral(use: Reference, job: str) -> bool:
-    """Whether a text shows the same for a job that succeeded as for one that was skipped."""
-    return not formulas.minds_success(use.root, job) and use.root.kind in ("==", "!=", "&&", "||", "not", "call", "group")
-
-
-def _only_positive(use: Reference, gates: Mapping[str, Gate]) -> None:
-    """Refuse a step's condition that runs the step where nothing is touched."""
-    for part in expressions.conjuncts(use.root):
-        if formulas.mentions(part, gates):
-            formulas.formula(part, gates, positive=True)
-
-
-def _only_words(use: Reference, *, others: bool) -> None:
-    """Refuse a text that says something else than touchgate's "true" or "false"."""
-    if others:
-        raise Unsafe(f"the text of {expressions.show(use.node)} is used, and touchgate's may differ")
-
-
-def _others(formula: Formula) -> list[str]:
-    return ([formula.text] if formula.kind == "other" else []) + [text for part in formula.parts for text in _others(part)]
-
-
-def _unbroken(written: Node) -> str:
-    """The text of a condition. Raises Unreadable where it is none, or the line break at its end makes it always true."""
-    if not isinstance(written, Scalar):
-        raise Unreadable("it is no text")
-    if "${{" in written.value and written.value.endswith("\n"):
-        raise Unreadable("a line break behind `${{ }}` makes it always true")
-    if "${{" in written.value and written.value != written.value.strip():
-        raise Unreadable("a blank around `${{ }}` makes it always true")
-    return written.value.strip()
 
 
 def _named(questions: list[Question]) -> dict[str, Question]:

@@ -10,7 +10,7 @@ from touchgate.gate import located
 from touchgate.gate.located import DeclarationError, Problem
 from touchgate.gate.model import At
 from touchgate.gate.workflow import EventPaths, read_paths
-from touchgate.migrate import edits, gates, guard, jobs, verify
+from touchgate.migrate import deciders, edits, guard, jobs, verify
 from touchgate.migrate.gates import Asked, NewLanes, Surroundings
 from touchgate.migrate.tree import Items, Pairs, Scalar, Text
 
@@ -44,7 +44,7 @@ def migrate(file: str, content: bytes, uses: str, asked: Asked, around: Surround
     if workflow is None:
         return Migrated(file, None, {}, (), drift)
     lanes = NewLanes(PurePosixPath(file).stem, around.lanes)
-    found = gates.find(workflow, asked, around, lanes)
+    found = deciders.find(workflow, asked, around, lanes)
     if not found:
         return Migrated(file, None, {}, (), drift)
     refused: dict[str, Problem] = {}
