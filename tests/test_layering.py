@@ -13,9 +13,9 @@ import touchgate
 
 PACKAGE = Path(touchgate.__file__).parent
 MODULES = sorted(PACKAGE.rglob("*.py"))
-HEAVY = {"numpy", "git", "gitdb", "filelock", "rich", "pycuda", "pynvml", "doit", "jsonschema", "hypothesis", "pytest"}
+HEAVY = {"numpy", "git", "gitdb", "filelock", "rich", "pycuda", "pynvml", "psycopg", "doit", "jsonschema", "hypothesis", "pytest"}
 
-BASIC = {"outcome", "places", "golden"}
+BASIC = {"outcome", "places", "golden", "processes"}
 LAYERS = {
     # part of the package: the parts that it may import beside itself, while it runs
     **{part: set() for part in ("__init__", "gate", "bundle", *BASIC)},
