@@ -6,6 +6,7 @@ import json
 import os
 import re
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -47,7 +48,7 @@ class RepositoryCommand(Command):  # type: ignore[misc]  # doit has no types
             print(self.help())
             return 0
         rest: list[str] = []
-        args, after = _split(_as_typed(self.name, in_args))
+        args, after = split(as_typed(self.name, in_args))
         try:
             params, args = self.cmdparser.parse(args)
             while args:
@@ -65,8 +66,12 @@ class RepositoryCommand(Command):  # type: ignore[misc]  # doit has no types
 
     def execute(self, opt_values: Any, pos_args: list[str]) -> int:
         """Run `act` with the repository around the current folder."""
+        return self.guarded(lambda: self.act(repository(Path.cwd()), opt_values, pos_args))
+
+    def guarded(self, call: Callable[[], int]) -> int:
+        """The exit code of `call`, with whatever goes wrong in a line."""
         try:
-            return self.act(repository(Path.cwd()), opt_values, pos_args)
+            return call()
         except (UsageFault, GitFault) as fault:
             return refuse(str(fault))
         except DeclarationError as fault:
@@ -103,14 +108,15 @@ class RepositoryCommand(Command):  # type: ignore[misc]  # doit has no types
         return declared
 
 
-def _split(arguments: list[str]) -> tuple[list[str], list[str]]:
+def split(arguments: list[str]) -> tuple[list[str], list[str]]:
+    """What stands before `--` and what behind it."""
     if "--" in arguments:
         at = arguments.index("--")
         return arguments[:at], arguments[at + 1 :]
     return arguments, []
 
 
-def _as_typed(name: str, arguments: list[str]) -> list[str]:
+def as_typed(name: str, arguments: list[str]) -> list[str]:
     """The arguments with those that doit took for its own variables (it takes every NAME=VALUE away)."""
     typed = sys.argv[1:]
     if name not in typed:
