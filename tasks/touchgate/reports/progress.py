@@ -67,6 +67,19 @@ def live_line(
     return clip("  ".join(part for part in parts if part), width)
 
 
+def waiting_line(*, waited: float, words: str, left: float | None, running: Collection[str], width: int) -> str:
+    """The line while a lease is waited for: how long by now, the place, about how long still, what runs meanwhile.
+
+    >>> waiting_line(waited=65.0, words="position 2", left=130.0, running=["a"], width=60)
+    'waiting for 65 s: position 2, about 2 min 10 s to go  a'
+    """
+    head = f"waiting for {_rough(waited)}: {printable(words)}"
+    if left is not None:
+        head += f", about {_rough(left)} to go" if left >= 1 else ", any moment now"
+    names = ", ".join(printable(name) for name in running)
+    return clip("  ".join(part for part in (head, names) if part), width)
+
+
 def _left(left: tuple[float, bool] | None, running: Mapping[str, float]) -> str:
     if left is not None and left[0] >= 1:
         return f"{'about' if left[1] else 'at least'} {_rough(left[0])} left"

@@ -91,6 +91,7 @@ class Terminal:
         self._started: dict[str, float] = {}
         self._finished: set[str] = set()
         self._said: set[str] = set()
+        self._wait: tuple[str, float, float | None] | None = None
         self._drawn = ""
         self._open = ""
         self._name_width = 0
@@ -118,6 +119,19 @@ class Terminal:
     def waiting(self, text: str) -> None:
         """Who holds what this run waits for. Said once."""
         self._once(f"waiting for {text}" if not text.startswith("waiting") else text, "yellow")
+
+    def place(self, words: str, seconds: float | None) -> None:
+        """The place in the queue for the live line, and the seconds until it is served, if known; "" ends the wait."""
+        with self._lock:
+            now = self._clock()
+            since = self._wait[1] if self._wait else now
+            self._wait = (words, since, None if seconds is None else now + seconds) if words else None
+            if self._live and self._alive:
+                self._draw()
+                self._tick()
+            elif self._drawn:
+                self._write("\r\x1b[K")
+                self._drawn = ""
 
     def note(self, text: str) -> None:
         """Something that a person should know. Said once, and not again in the summary."""
@@ -174,6 +188,7 @@ class Terminal:
         with self._lock:
             self._ended.set()
             self._close_line()
+            self._wait = None
             if self._drawn:
                 self._write("\r\x1b[K")
                 self._drawn = ""
@@ -325,7 +340,7 @@ class Terminal:
         self._close_line()
         wipe = "\r\x1b[K" if self._drawn else ""
         self._drawn = ""
-        self._write(wipe + text + (self._live_text() if self._live and self._started else ""))
+        self._write(wipe + text + (self._live_text() if self._live and self._alive else ""))
 
     def _guard(self, line: str) -> str:
         """In a job of GitHub's kind, keep a line that a check or a file's name made from being read as a command."""
@@ -345,9 +360,22 @@ class Terminal:
         if self._drawn != before:
             self._write("\r\x1b[K" + text)
 
+    @property
+    def _alive(self) -> bool:
+        """Whether the live line has anything to say."""
+        return bool(self._started) or self._wait is not None
+
     def _live_text(self) -> str:
         now = self._clock()
         running = {name: now - since for name, since in self._started.items()}
+        if self._wait is not None:
+            words, since, until = self._wait
+            left = None if until is None else max(0.0, until - now)
+            line = progress.waiting_line(
+                waited=now - since, words=words, left=left, running=running, width=self._columns() - 1
+            )
+            self._drawn = encodable(line, self._encoding)
+            return self._drawn
         line = progress.live_line(
             done=len(self._finished),
             total=len(self._estimates.keys() | self._finished | running.keys()) if self._estimates else 0,
@@ -376,7 +404,7 @@ class Terminal:
     def _keep_drawing(self) -> None:
         while not self._ended.wait(TICK):
             with self._lock:
-                if self._live and self._started:
+                if self._live and self._alive:
                     self._draw()
 
     def _write(self, text: str) -> None:
