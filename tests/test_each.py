@@ -286,6 +286,12 @@ def asked(project, *revisions):
     return {one.lane: (one.decision.value, one.reason) for one in made.lanes}
 
 
+def decided(project, *words, **environ):
+    """The whole answer of `touchgate gate`."""
+    seen = {**project.environ, **environ}
+    return cli.answer_to(parse(words, seen), project.root, seen)
+
+
 def running(project, *revisions):
     return sorted(name for name, (decision, _) in asked(project, *revisions).items() if decision == "run")
 
@@ -405,8 +411,66 @@ def test_before_the_first_commit(crates):
 def test_the_last_crate_went(crates):
     for name in "ab":
         (crates.root / f"crates/{name}/src/lib.rs").unlink()
+    note = "note: 'each' of crates/* !crates/skipped in tasks/lanes.yml matches no folder, so its lanes are gone: take it out"
+    assert {name: decision for name, (decision, _) in both(crates).items()} == {"all": "run", "ws-a": "skip", "ws-b": "skip"}
+    assert note in decided(crates).notes
+    # Main goes on without them, and so does who starts from there.
+    crates.git("branch", "-q", "-f", "main", "work")
+    crates.write("other.txt", "x")
+    assert asked(crates) == {"all": ("skip", "the one touched path does not match")}
+
+
+def test_the_last_crate_went_and_nothing_else_is_declared(crates):
+    crates.git("checkout", "-q", "main")
+    crates.write("tasks/lanes.yml", LANE_FILE.partition("  all:")[0])
+    crates.commit()
+    crates.git("checkout", "-q", "-B", "work")
+    for name in "ab":
+        crates.git("rm", "-q", "-r", f"crates/{name}")
+    # The file is touched by the same change.
+    crates.write("tasks/lanes.yml", LANE_FILE.partition("  all:")[0] + "# gone\n")
+    assert decided(crates).run is False
+    crates.commit()
+    assert decided(crates, "main", "HEAD").run is False
+    done = crates.doit()
+    assert (done.returncode, "matches no folder, so its lanes are gone" in done.stderr) == (0, True)
+
+
+def test_an_each_that_a_change_brings_must_match(crates):
+    crates.write("tasks/lanes.yml", LANE_FILE.replace("crates/*", "crate/*"))
     with pytest.raises(DeclarationError, match=r"tasks/lanes\.yml:4:11: 'each' matches no folder"):
         asked(crates)
+    crates.commit()
+    with pytest.raises(DeclarationError, match=r"tasks/lanes\.yml:4:11: 'each' matches no folder"):
+        asked(crates, "main", "HEAD")
+
+
+def test_a_main_that_lost_its_last_crate_says_so_and_head_s_run(crates):
+    crates.git("checkout", "-q", "main")
+    for name in "ab":
+        crates.git("rm", "-q", "-r", f"crates/{name}")
+    crates.commit()
+    crates.git("checkout", "-q", "work")
+    crates.write("crates/b/src/lib.rs", "changed")
+    assert running(crates) == ["all", "ws-b"]
+
+
+@pytest.mark.parametrize("what", ["unknown head", "unknown base", "missing commit"])
+def test_what_can_t_be_told_runs_with_the_folders_that_are_there(crates, tmp_path, what):
+    """No head to list folders of: those of the checkout stand in, and nothing is a mistake."""
+    crates.write("crates/new/lib.rs", "x")
+    words, environ = (), {}
+    if what == "unknown head":
+        words = ("main", "nowhere")
+    elif what == "unknown base":
+        words = ("nowhere", "HEAD")
+    else:
+        payload = tmp_path / "event.json"
+        payload.write_text('{"repository": {"default_branch": "main"}, "inputs": {"head_sha": "%s"}}' % ("a" * 40))
+        environ = {"GITHUB_EVENT_NAME": "workflow_dispatch", "GITHUB_EVENT_PATH": str(payload)}
+    answer = decided(crates, *words, **environ)
+    assert answer.judged.change.open_reason
+    assert sorted(answer.lanes) == ["all", "ws-a", "ws-b", *(["ws-new"] if what != "unknown base" else [])]
 
 
 def test_nothing_is_listed_twice_where_both_sides_agree(crates, monkeypatch):

@@ -367,11 +367,40 @@ class TestWorkflow:
 
     def test_the_list_is_that_of_the_event(self, project, gate, tmp_path):
         add(project, "lib/one.txt")
-        for name, expected in (("push", "true\n"), ("pull_request", "false\n"), ("workflow_dispatch", "false\n")):
+        for name, expected in (("push", "true\n"), ("pull_request", "false\n"), ("workflow_dispatch", "true\n")):
             assert gate("x.yml", "main", "HEAD", environ=event(project, tmp_path, name))[:2] == (0, expected)
         pull = event(project, tmp_path, "pull_request")
         assert gate("x.yml", environ=pull)[:2] == (0, "false\n")
         assert gate("x.yml", environ=event(project, tmp_path, "schedule"))[:2] == (0, "true\n")
+
+    @pytest.mark.parametrize(
+        ("path", "answer", "reason"),
+        [
+            ("src/a", "true\n", "src/a matches src/** at .github/workflows/x.yml:3:13"),
+            ("lib/a", "true\n", "lib/a matches lib/** at .github/workflows/x.yml:5:13"),
+            (
+                "a",
+                "false\n",
+                "the one touched path does not match .github/workflows/x.yml, the lists of pull_request and of push",
+            ),
+        ],
+    )
+    def test_without_an_event_any_of_its_lists_will_do(self, project, gate, path, answer, reason):
+        add(project, path)
+        code, out, err = gate("x.yml")
+        assert (code, out) == (0, answer)
+        assert reason in err.splitlines()[-1]
+
+    @pytest.mark.parametrize("words", [("main", "HEAD"), ()])
+    @pytest.mark.parametrize("name", ["x.yml", ".github/workflows/x.yml", "workflows/x.yml"])
+    def test_a_workflow_that_the_change_deletes_runs(self, project, gate, words, name):
+        project.git("rm", "-q", ".github/workflows/x.yml")
+        project.commit()
+        (project.root / ".github").mkdir(exist_ok=True)
+        code, out, err = gate(name, *words, cwd=".github" if name.startswith("work") else ".")
+        assert (code, out) == (0, "true\n")
+        reason = "head has no .github/workflows/x.yml any more, only the base branch's tip does"
+        assert err.splitlines()[-2:] == [f"everything runs: {reason}", f"run   {name}  {reason}"]
 
     def test_a_list_that_the_base_branch_s_tip_has_counts_too(self, project, gate):
         add(project, "docs/new.md")

@@ -7,7 +7,8 @@ import textwrap
 import pytest
 
 from touchgate.gate.located import DeclarationError
-from touchgate.gate.workflow import FILTERED_EVENTS, choose, decide, read_paths, skipped_because
+from touchgate.gate.patterns import PatternList
+from touchgate.gate.workflow import FILTERED_EVENTS, as_patterns, choose, decide, read_paths, skipped_because
 
 BOTH = """
     name: kernels
@@ -145,8 +146,8 @@ def test_which_list_decides():
     assert choose(found, "push").words == ("w.yml, the list of push (that of pull_request_target and of merge_group differs)")
     assert choose(found, None).lists is found.events["pull_request"]
     assert choose(found, "").lists is found.events["pull_request"]
-    assert choose(found, "schedule") == (None, "w.yml: it has no `paths:` list for schedule, so it always runs")
-    assert choose(read("on: schedule"), None) == (None, "w.yml: it has no `paths:` list, so it always runs")
+    assert choose(found, "schedule") == (None, "w.yml: it has no `paths:` list for schedule, so it always runs", ())
+    assert choose(read("on: schedule"), None) == (None, "w.yml: it has no `paths:` list, so it always runs", ())
     for none in ("on: push", "on: {push: {branches: [main]}}", "on: {push: {paths: []}}"):
         assert choose(read(none), "push").words == "w.yml: it has no `paths:` list, so it always runs"
         assert choose(read(none), None).words == "w.yml: it has no `paths:` list, so it always runs"
@@ -155,6 +156,46 @@ def test_which_list_decides():
     assert choose(read("on: {push: {paths: [a]}}"), None).words == "w.yml, the list of push"
     same = read("on: {push: {paths: [a]}, pull_request: {paths: [a]}}")
     assert choose(same, "push").words == "w.yml, the list of push"
+    assert choose(same, None) == (same.events["pull_request"], "w.yml, the list of pull_request", ())
+
+
+@pytest.mark.parametrize(
+    ("lists", "touched", "run"),
+    [
+        ("{push: {paths: [b]}, pull_request: {paths: [a]}}", "a", True),
+        ("{push: {paths: [b]}, pull_request: {paths: [a]}}", "b", True),
+        ("{push: {paths: [b]}, pull_request: {paths: [a]}}", "c", False),
+        ("{push: {paths-ignore: [b]}, pull_request: {paths: [a]}}", "c", True),
+        ("{push: {paths-ignore: [b]}, pull_request: {paths: [a]}}", "b", False),
+        ("{merge_group: {paths: [c]}, push: {paths: [a]}, pull_request: {paths: [a]}}", "c", True),
+        # A push without a list always runs; a person asks about what pull requests have.
+        ("{push: , pull_request: {paths: [a]}}", "b", False),
+        ("{push: {paths: [b]}, pull_request: }", "c", True),
+    ],
+)
+def test_without_an_event_one_list_that_touches_will_do(lists, touched, run):
+    assert decide(read(f"on: {lists}"), None, [touched]).run is run
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "patterns"),
+    [
+        ("paths: [a]", "paths: [b, a]", ["a", "b"]),
+        ("paths: [a/**]", "paths: [a/**, '!a/*.md']", ["a/**", "!a/*.md", "a/**"]),
+        ("paths: [a/**, '!a/*.md']", "paths: [b]", ["a/**", "!a/*.md", "b"]),
+        ("paths-ignore: [a]", "paths: [a/b]", ["**", "!a", "a/b"]),
+        # Both take back: more is matched than either would match, never less.
+        ("paths: [a/**, '!a/*.md']", "paths: [a/**, '!a/*.txt']", ["a/**", "!a/*.md", "a/**"]),
+        ("paths-ignore: [a]", "paths-ignore: [b]", ["**", "!a", "**"]),
+    ],
+)
+def test_lists_that_differ_as_one(one, other, patterns):
+    found = read(f"on: {{pull_request: {{{one}}}, push: {{{other}}}}}")
+    made = as_patterns(found)
+    assert [pattern.text for pattern in made] == patterns
+    listed = PatternList(patterns)
+    for path in ("a", "b", "a/b", "a/x.md", "a/x.txt", "c"):
+        assert listed.decides(path) is not None or not decide(found, None, [path]).run
 
 
 @pytest.mark.parametrize(

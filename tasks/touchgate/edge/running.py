@@ -57,9 +57,9 @@ def prepare(
         fetch=options.fetch,
         judged=judged,
     )
-    for note in declared.judged.notes:
+    for note in (*declared.judged.notes, *declared.vacant):
         print(note, file=sys.stderr)
-    if not declared.head:
+    if not declared.head and not declared.vacant:
         raise UsageFault("no lane is declared: there is no tasks/*.yml; `doit lanes init` writes a first one")
     _refuse_clashes(declared, own)
     verify_head(repo, declared.judged.change, options)

@@ -15,7 +15,7 @@ from touchgate.gate.plan import plan
 from touchgate.gate.values import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
     from typing import Any
 
@@ -73,7 +73,7 @@ def decide(
         return _of_workflow(repo, judged, asked, start, environ)
     declared = read_both(repo, judged, found=found)
     judged, head, base = declared.judged, declared.head, declared.base
-    if not head and not base:
+    if not head and not base and not declared.vacant:
         raise UsageFault(f"no lane is declared: there is no {sources.FOLDER}/*.yml")
     made = plan(head, base, judged.change, asked.suite, due=judged.due, gained=declared.gained, included=declared.included)
     every = {**(base or {}), **head}
@@ -83,7 +83,7 @@ def decide(
         raise UsageFault("\n".join(_unknown_lane(name, [*made.by_name, *groups]) for name in unknown))
     decisions = tuple(lane for lane in made.lanes if not asked.lanes or _is_asked_for(every[lane.lane], asked.lanes))
     running = tuple(lane.lane for lane in decisions if lane.decision is Decision.RUN)
-    return Answer(bool(running), judged, asked.suite, decisions, running, declared=head, each=_folders(every))
+    return Answer(bool(running), judged, asked.suite, decisions, running, declared.vacant, head, _folders(every))
 
 
 def _is_asked_for(lane: Lane, names: Sequence[str]) -> bool:
@@ -111,7 +111,15 @@ def _of_workflow(repo: Repository, judged: Judged, asked: Asked, start: str | Pa
         raise UsageFault("a workflow's own path list names no lanes: give either WORKFLOW or --lane")
     from touchgate.gate import workflow  # noqa: PLC0415 (lanes do without)
 
-    file, text = _find_workflow(repo, judged, str(asked.workflow), start)
+    tried = _places_of(str(asked.workflow), start, repo)
+    found = _first_of(tried, sources.head_reader(repo, judged))
+    if found is None:
+        reason = _gone_because(repo, judged, tried)
+        if not reason:
+            raise UsageFault(f"there is no workflow {asked.workflow} at head (looked for {', '.join(tried)})")
+        decision = LaneDecision(str(asked.workflow), Decision.RUN, reason, asked.suite)
+        return Answer(True, opened(judged, reason), asked.suite, (decision,), None)
+    file, text = found
     at_head = workflow.read_paths(text, file)
     name = _workflow_event(forge.read(environ))
     choice = workflow.choose(at_head, name)
@@ -165,11 +173,10 @@ def _workflow_event(event: forge.Event | None) -> str | None:
     return event.name if event.name in workflow.FILTERED_EVENTS else None
 
 
-def _find_workflow(repo: Repository, judged: Judged, asked: str, start: str | Path) -> tuple[str, bytes]:
-    """The workflow's path from the root and its text at head. Asked for by name, or path from the root or from here."""
+def _places_of(asked: str, start: str | Path, repo: Repository) -> list[str]:
+    """Where a workflow may be that was asked for by name, or by its path from the root or from here: paths from the root."""
     from pathlib import Path  # noqa: PLC0415 (slow to import, and lanes do without)
 
-    read = sources.head_reader(repo, judged)
     tried = [Path(asked)]
     with contextlib.suppress(ValueError):
         # The file itself stays as it is named: a link must be seen.
@@ -177,11 +184,27 @@ def _find_workflow(repo: Repository, judged: Judged, asked: str, start: str | Pa
         tried.append((file.parent.resolve() / file.name).relative_to(repo.root))
     if "/" not in asked:
         tried += [Path(folder, asked) for folder in WORKFLOW_FOLDERS]
+    return list(dict.fromkeys(path.as_posix() for path in tried))
+
+
+def _first_of(tried: Sequence[str], read: Callable[[str], bytes | None]) -> tuple[str, bytes] | None:
+    """The first of the paths that is there, with its text."""
     for path in tried:
-        text = None if path.is_absolute() or ".." in path.parts else read(path.as_posix())
+        text = None if path.startswith("/") or ".." in path.split("/") else read(path)
         if text is not None:
-            return path.as_posix(), text
-    raise UsageFault(f"there is no workflow {asked} at head (looked for {', '.join(dict.fromkeys(map(str, tried)))})")
+            return path, text
+    return None
+
+
+def _gone_because(repo: Repository, judged: Judged, tried: Sequence[str]) -> str:
+    """Why a workflow runs that head does not have; "" where the base branch's tip has none either."""
+    try:
+        found = _first_of(tried, sources.base_reader(repo, judged))
+    except (DeclarationError, GitFault) as error:
+        return (
+            f"head has no such workflow, and that of the base branch's tip can't be read: {str(error).partition(chr(10))[0]}"
+        )
+    return f"head has no {found[0]} any more, only the base branch's tip does" if found else ""
 
 
 # ---- telling

@@ -30,6 +30,7 @@ from touchgate.gate.values import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping
+    from collections.abc import Sequence as ListOf
 
 LANE_KEYS = ("about", "each", "paths", "needs", "suites", "device", "minutes", "timeout", "env", "closure", "checks")
 DEFAULT_MINUTES = 30.0
@@ -44,15 +45,16 @@ def read_lanes(
     read_file: Callable[[str], bytes | None] | None = None,
     folders: Callable[[str], Iterable[str]] | None = None,
     reserved: Collection[str] = (),
+    may_be_empty: Callable[[str, ListOf[str]], bool] = lambda _file, _patterns: False,
 ) -> dict[str, Lane]:
     """All lanes, by name, ordered by file and by their place in it. Raises DeclarationError with every mistake.
 
     sources: file, relative to the root -> content. kinds: kind of check -> the further keys that it takes; None: any
     kind with any keys. read_file: the content of another file of the same tree (a workflow), None where there is none.
     folders: the names of the folders directly in a folder of that tree ("" is the root), none where it is not there.
-    reserved: names that a lane can't have.
+    reserved: names that a lane can't have. may_be_empty: whether an `each`, by its file and patterns, may match no folder.
     """
-    reader = _Reader(kinds, read_file or (lambda _: None), folders or (lambda _: ()), frozenset(reserved))
+    reader = _Reader(kinds, read_file or (lambda _: None), folders or (lambda _: ()), frozenset(reserved), may_be_empty)
     for file in sorted(sources):
         reader.file(file, sources[file])
     reader.needs()
@@ -68,10 +70,12 @@ class _Reader:
         read_file: Callable[[str], bytes | None],
         folders: Callable[[str], Iterable[str]],
         reserved: frozenset[str],
+        may_be_empty: Callable[[str, ListOf[str]], bool],
     ) -> None:
         self.read_file = read_file
         self.folders = folders
         self.reserved = reserved
+        self.may_be_empty = may_be_empty
         self.problems: list[Problem] = []
         self.checks = CheckReader(kinds, self.problems)
         self.lanes: dict[str, Lane] = {}
@@ -141,12 +145,12 @@ class _Reader:
 
         before = len(self.problems)
         is_first = self.lane_name(key, may_hold_fields=each.has_field(key.text)) and len(self.problems) == before
-        made = each.lanes_of(key, node, self.folders, self.problems)
+        made = each.lanes_of(key, node, self.folders, self.problems, lambda patterns: self.may_be_empty(key.at.file, patterns))
         if is_first:
             kept = each.nameable(made, self.names, self.reserved, self.problems)
             self.names |= {name: one.at for name, one, _ in kept}
             self.groups[key.text] = [name for name, _, _ in kept]
-            if not made:
+            if not made and len(self.problems) > before:
                 self.unmade.append(key.text.partition("{")[0])
             for name, one, fields in kept:
                 if len(self.problems) > before:
@@ -291,7 +295,7 @@ class _Reader:
         return tuple(found)
 
     def workflow_paths(self, node: Mapping_) -> tuple[PathPattern, ...]:
-        """The patterns of a workflow's own list: that of pull requests, where it has several."""
+        """The patterns of a workflow's own lists: of several that differ, what any of them matches."""
         file_node = node.entries.get("workflow")
         if file_node is None or len(node.entries) > 1:
             self.problem(node.at, "'paths' is a list of patterns, or {workflow: FILE}")

@@ -13,7 +13,7 @@ from touchgate.gate.plan import touched_but_gone
 from touchgate.gate.values import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
     from touchgate.gate.change import Judged
     from touchgate.gate.git import Repository
@@ -34,6 +34,8 @@ class Declared(NamedTuple):
     gained: frozenset[str] = frozenset()
     included: Mapping[str, Included] = MappingProxyType({})
     """What touches lanes through what their sources include."""
+    vacant: tuple[str, ...] = ()
+    """Each `each` of head that stands for no folder any more, in words."""
 
 
 def read_both(
@@ -59,18 +61,33 @@ def read_both(
         judged = opened(judged, str(fault))
     folders = _Remembered(sources.head_folders(repo, judged))
     read_file = sources.head_reader(repo, judged)
-    head = read_lanes(found.head, kinds, read_file=read_file, folders=folders, reserved=reserved)
+    base_folders = _Remembered(sources.base_folders(repo, judged))
+    vacant = _Vacant(judged, found, base_folders)
+    head = read_lanes(found.head, kinds, read_file=read_file, folders=folders, reserved=reserved, may_be_empty=vacant)
+    declared = _compare(repo, judged, found, head, folders, base_folders)
+    return declared._replace(vacant=tuple(vacant.notes))
+
+
+def _compare(
+    repo: Repository,
+    judged: Judged,
+    found: Sources,
+    head: Mapping[str, Lane],
+    folders: _Remembered,
+    base_folders: _Remembered,
+) -> Declared:
+    """Head's lanes beside the base's."""
     if found.base is None:
         return Declared(judged, head, None, included=included(repo, judged, head, None))
     try:
-        base_folders = _Remembered(sources.base_folders(repo, judged))
         if found.base == found.head and _declared_within(head, found.head) and folders.agree_with(base_folders):
             return Declared(judged, head, head, included=included(repo, judged, head, head))
-        base = read_lanes(found.base, read_file=sources.base_reader(repo, judged), folders=base_folders)
+        read_file = sources.base_reader(repo, judged)
+        base = read_lanes(found.base, read_file=read_file, folders=base_folders, may_be_empty=_always)
     except (DeclarationError, GitFault) as error:
         first = str(error).partition("\n")[0]
         return Declared(opened(judged, f"the lane files of the base branch's tip can't be read: {first}"), head, None)
-    if base and not head:
+    if base and not found.head:
         # Removed on purpose, or left out of the checkout, or not there yet: a look at the reason is cheap.
         reason = "head declares no lane, though the base branch's tip does: merge it, or bring the lane files back"
         return Declared(opened(judged, reason), head, base, frozenset(base))
@@ -97,6 +114,7 @@ def _gained(
                 sources.at_commit(repo, merge_base),
                 read_file=sources.commit_reader(repo, merge_base),
                 folders=sources.commit_folders(repo, merge_base),
+                may_be_empty=_always,
             )
         except (DeclarationError, GitFault):
             # What it declared can't be told, so nothing shows that head removed a lane.
@@ -104,6 +122,42 @@ def _gained(
         # Of several merge bases one without the lane is enough: head may have come from that one.
         removed = removed.intersection(before)
     return touched - removed
+
+
+def _always(file: str, patterns: Sequence[str]) -> bool:  # noqa: ARG001  as `_Vacant` is called
+    return True
+
+
+class _Vacant:
+    """Whether an `each` of head may stand for no folder: where that may be no mistake in it.
+
+    Its folders went with this change; or its file is as it is at the base branch's tip, so they went before; or it can't be
+    told, and everything runs anyway.
+    """
+
+    def __init__(self, judged: Judged, found: Sources, base_folders: _Remembered) -> None:
+        self.notes: list[str] = []
+        self._judged = judged
+        self._found = found
+        self._base_folders = base_folders
+
+    def __call__(self, file: str, patterns: Sequence[str]) -> bool:
+        what = f"'each' of {' '.join(patterns)} in {file}"
+        if self._found.base is None:
+            is_known = self._judged.change.open_reason is None and self._judged.due is None
+        else:
+            is_known = self._found.base.get(file) != self._found.head[file] and not self._were_there(patterns)
+        if not is_known:
+            self.notes.append(f"note: {what} matches no folder, so its lanes are gone: take it out")
+        return not is_known
+
+    def _were_there(self, patterns: Sequence[str]) -> bool:
+        from touchgate.gate.each import matches_any  # noqa: PLC0415  only lanes with `each` ask
+
+        try:
+            return matches_any(patterns, self._base_folders)
+        except GitFault:
+            return True
 
 
 class _Remembered:

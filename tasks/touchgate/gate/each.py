@@ -18,6 +18,7 @@ from touchgate.gate.values import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping
+    from collections.abc import Sequence as ListOf
 
     from touchgate.gate.model import At
 
@@ -35,11 +36,16 @@ _PLAIN_PATH = re.compile(r"[A-Za-z0-9._@][A-Za-z0-9._@-]*(/[A-Za-z0-9._@][A-Za-z
 
 
 def lanes_of(
-    key: Scalar, node: Mapping_, folders: Callable[[str], Iterable[str]], problems: list[Problem]
+    key: Scalar,
+    node: Mapping_,
+    folders: Callable[[str], Iterable[str]],
+    problems: list[Problem],
+    may_be_empty: Callable[[ListOf[str]], bool] = lambda _: False,
 ) -> list[tuple[str, Each, Mapping_]]:
     """The lanes that one stands for: name, folder, and fields filled in. None, and problems, where it is mistaken.
 
-    key: the lane's name, which may hold fields; without them the folder's name is put behind it.
+    key: the lane's name, which may hold fields; without them the folder's name is put behind it. may_be_empty: whether
+    patterns that match no folder are no mistake.
     """
     before = len(problems)
     text_faults(key.text, key.at, problems)
@@ -52,7 +58,7 @@ def lanes_of(
     )
     field_faults(fields, problems)
     written = node.entries["each"]
-    found = folders_of(written, folders, problems)
+    found = folders_of(written, folders, problems, may_be_empty)
     if len(problems) > before:
         return []
     if fields.size * len(found) > MOST_NODES:
@@ -90,7 +96,12 @@ def nameable(
     return list(kept.values())
 
 
-def folders_of(node: Node, folders: Callable[[str], Iterable[str]], problems: list[Problem]) -> list[str]:
+def folders_of(
+    node: Node,
+    folders: Callable[[str], Iterable[str]],
+    problems: list[Problem],
+    may_be_empty: Callable[[ListOf[str]], bool] = lambda _: False,
+) -> list[str]:
     """The folders that an `each` stands for, sorted; none, and a problem, where it is mistaken.
 
     folders: the names of the folders directly in one ("" is the root); none where there is no such folder.
@@ -98,20 +109,11 @@ def folders_of(node: Node, folders: Callable[[str], Iterable[str]], problems: li
     patterns = _patterns(node, problems)
     if not patterns:
         return []
-    listed = PatternList(patterns)
-    found: set[str] = set()
-    for pattern in patterns:
-        if pattern.startswith("!"):
-            continue
-        for path in _reached(pattern, folders):
-            found.add(path)
-            if len(found) > MOST_FOLDERS:
-                problems.append(
-                    Problem(node.at, f"'each' matches more than {MOST_FOLDERS} folders", "write a narrower pattern")
-                )
-                return []
-    kept = sorted(path for path in found if listed.decides(path) is not None)
-    if not kept:
+    kept = _matching(patterns, folders)
+    if len(kept) > MOST_FOLDERS:
+        problems.append(Problem(node.at, f"'each' matches more than {MOST_FOLDERS} folders", "write a narrower pattern"))
+        return []
+    if not kept and not may_be_empty(patterns):
         message = "'each' matches no folder, so nothing would ever run"
         problems.append(Problem(node.at, message, "name a folder that holds a file git knows, or take the lane out"))
     for path in kept:
@@ -122,6 +124,25 @@ def folders_of(node: Node, folders: Callable[[str], Iterable[str]], problems: li
             )
             return []
     return kept
+
+
+def matches_any(patterns: ListOf[str], folders: Callable[[str], Iterable[str]]) -> bool:
+    """Whether there is a folder that an `each` of these patterns stands for."""
+    return bool(_matching(patterns, folders))
+
+
+def _matching(patterns: ListOf[str], folders: Callable[[str], Iterable[str]]) -> list[str]:
+    """The folders that patterns match, sorted; of too many, one more than there may be."""
+    listed = PatternList(patterns)
+    found: set[str] = set()
+    for pattern in patterns:
+        if pattern.startswith("!"):
+            continue
+        for path in _reached(pattern, folders):
+            found.add(path)
+            if len(found) > MOST_FOLDERS:
+                return sorted(found)
+    return sorted(path for path in found if listed.decides(path) is not None)
 
 
 def shown(path: str) -> str:

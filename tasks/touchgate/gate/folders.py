@@ -26,18 +26,25 @@ class WorktreeFolders:
     def __init__(self, repo: Repository, change: Change) -> None:
         self._repo = repo
         self._change = change
+        self._head = change.head
         self._differing: list[str] | None = None
         self._children: dict[str, set[str]] = {}
         self._is_read = False
 
     def __call__(self, path: str) -> tuple[str, ...]:
         """The names of the folders directly in `path`, sorted."""
-        if not self._is_read:
-            self._is_read = True
-            self._read()
-        if self._differing is None:
+        try:
+            if not self._is_read:
+                self._is_read = True
+                self._read()
+            return self._on_disk(path) if self._differing is None else self._as_git_sees(path)
+        except GitFault:
+            if self._change.open_reason is None:
+                raise
             return self._on_disk(path)
-        entries = (self._repo.folder(self._change.head, path) if self._change.head else None) or {}
+
+    def _as_git_sees(self, path: str) -> tuple[str, ...]:
+        entries = (self._repo.folder(self._head, path) if self._head else None) or {}
         known = {name for name, entry in entries.items() if stat.S_ISDIR(entry.mode)}
         doubtful = self._children.get(path, set())
         kept = {name for name in doubtful if self._is_there(f"{path}/{name}" if path else name, tracked=name in known)}
@@ -48,11 +55,9 @@ class WorktreeFolders:
         if self._change.open_reason is None:
             self._differing = [touched.path for touched in self._change.paths]
         else:
-            # An open change has no paths.
-            try:
-                self._differing = [difference.path for difference in self._repo.uncommitted()]
-            except GitFault:
-                return
+            # An open change has no paths, and may not know its head.
+            self._head = self._repo.head()
+            self._differing = [difference.path for difference in self._repo.uncommitted()]
         for path in self._differing:
             # A path that ends in `/` is a repository of its own: no folder of this one.
             child = path.rstrip("/")

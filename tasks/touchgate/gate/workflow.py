@@ -67,10 +67,14 @@ class Answer(NamedTuple):
 
 
 class Choice(NamedTuple):
-    """The lists that an event is judged by, and in words which they are. lists None: none, everything touches."""
+    """The lists that an event is judged by, and in words which they are. lists None: none, everything touches.
+
+    further: those of other events, which differ and count as well where no event is known: one that touches is enough.
+    """
 
     lists: EventPaths | None
     words: str
+    further: tuple[EventPaths, ...] = ()
 
 
 def read_paths(text: bytes, file: str) -> WorkflowPaths:
@@ -177,16 +181,27 @@ class _Reader:
 
 
 def choose(workflow_paths: WorkflowPaths, event: str | None) -> Choice:
-    """Which event's lists count: the event's own; asked locally (None or ""), those of pull requests, else the next."""
+    """Which event's lists count: the event's own; asked locally (None or ""), those of all events that have any.
+
+    There the event that comes first, pull requests before pushes, has to have one.
+    """
     events = workflow_paths.events
     file = workflow_paths.file
     if event:
         if event not in events:
             return Choice(None, f"{file}: it has no `paths:` list for {event}, so it always runs")
         return Choice(events[event], f"{file}{_which(events, event)}")
-    for name in FILTERED_EVENTS:
-        if name in events:
-            return Choice(events[name], f"{file}{_which(events, name)}")
+    named = [events[name] for name in FILTERED_EVENTS if name in events]
+    if named:
+        first, *others = named
+        further: list[EventPaths] = []
+        for lists in others if first.is_filtered else ():
+            if lists.is_filtered and not any(lists.same_lists(known) for known in (first, *further)):
+                further.append(lists)
+        if further:
+            several = " and of ".join(lists.event for lists in (first, *further))
+            return Choice(first, f"{file}, the lists of {several}", tuple(further))
+        return Choice(first, f"{file}{_which(events, first.event)}")
     return Choice(None, f"{file}: it has no `paths:` list, so it always runs")
 
 
@@ -211,9 +226,14 @@ def decide(workflow_paths: WorkflowPaths, event: str | None, touched: ListOf[str
     two readings (any entry holds; the last match decides) agree. A path that ends in `/` stands for whatever may lie
     below: it is never ignored.
     """
-    lists = choose(workflow_paths, event).lists
-    if lists is None or not lists.is_filtered:
+    chosen = choose(workflow_paths, event)
+    if chosen.lists is None or not chosen.lists.is_filtered:
         return Answer(run=True, path=None, pattern=None)
+    answers = [_by(lists, touched) for lists in (chosen.lists, *chosen.further)]
+    return next((answer for answer in answers if answer.run), answers[0])
+
+
+def _by(lists: EventPaths, touched: ListOf[str]) -> Answer:
     if lists.ignore:
         ignore = PatternList(_texts(lists.ignore))
         for path in touched:
@@ -252,13 +272,32 @@ def _below(patterns: PatternList, touched: ListOf[str]) -> tuple[str, int] | Non
 
 
 def as_patterns(workflow_paths: WorkflowPaths) -> tuple[PathPattern, ...]:
-    """The lists that a local call picks, as one `paths` list; those of `paths-ignore` become `**` and negatives.
+    """The lists that count locally, as one `paths` list; those of `paths-ignore` become `**` and negatives.
 
-    Raises DeclarationError where `paths-ignore` holds a `!`.
+    Of several that differ, what any of them matches is matched; where two of them hold a `!`, maybe more than that. Raises
+    DeclarationError where `paths-ignore` holds a `!`.
     """
-    lists = choose(workflow_paths, None).lists
-    if lists is None:
+    chosen = choose(workflow_paths, None)
+    if chosen.lists is None:
         return (PathPattern("**", At(workflow_paths.file, 1, 1)),)
+    lists = [_as_paths(one) for one in (chosen.lists, *chosen.further)]
+    # The last match decides: what stands behind must take nothing back.
+    lists.sort(key=lambda patterns: not _takes_back(patterns))
+    first, *others = lists
+    behind = [pattern for patterns in others for pattern in patterns if not pattern.text.startswith("!")]
+    known = set() if _takes_back(first) else {pattern.text for pattern in first}
+    for pattern in behind:
+        if pattern.text not in known:
+            known.add(pattern.text)
+            first = (*first, pattern)
+    return first
+
+
+def _takes_back(patterns: ListOf[PathPattern]) -> bool:
+    return any(pattern.text.startswith("!") for pattern in patterns)
+
+
+def _as_paths(lists: EventPaths) -> tuple[PathPattern, ...]:
     if not lists.is_filtered:
         return (PathPattern("**", lists.at),)
     if lists.paths:

@@ -103,7 +103,7 @@ class RepositoryCommand(Command):  # type: ignore[misc]  # doit has no types
             reserved=self._reserved,
             fetch=wish(options.get("fetch"), os.environ),
         )
-        for note in declared.judged.notes:
+        for note in (*declared.judged.notes, *declared.vacant):
             print(note, file=sys.stderr)
         return declared
 
