@@ -102,6 +102,7 @@ def test_json(project, gate):
         "open_reason": None,
         "due": None,
         "suite": "smoke",
+        "notes": [],
         "lanes": [
             {
                 "name": "one",

@@ -9,6 +9,7 @@ from touchgate.gate.asked import UsageFault
 from touchgate.gate.change import Judged
 from touchgate.gate.declared import opened, read_both
 from touchgate.gate.git import GitFault
+from touchgate.gate.included import untold_in_words
 from touchgate.gate.located import DeclarationError, did_you_mean
 from touchgate.gate.model import Change, Decision, LaneDecision
 from touchgate.gate.plan import plan
@@ -83,7 +84,13 @@ def decide(
         raise UsageFault("\n".join(_unknown_lane(name, [*made.by_name, *groups]) for name in unknown))
     decisions = tuple(lane for lane in made.lanes if not asked.lanes or _is_asked_for(every[lane.lane], asked.lanes))
     running = tuple(lane.lane for lane in decisions if lane.decision is Decision.RUN)
-    return Answer(bool(running), judged, asked.suite, decisions, running, declared.vacant, head, _folders(every))
+    notes = [
+        untold_in_words(lane.lane, declared.untold[lane.lane])
+        for lane in decisions
+        if lane.decision is Decision.SKIP and declared.untold.get(lane.lane)
+    ]
+    notes += declared.vacant
+    return Answer(bool(running), judged, asked.suite, decisions, running, tuple(notes), head, _folders(every))
 
 
 def _is_asked_for(lane: Lane, names: Sequence[str]) -> bool:
@@ -252,6 +259,7 @@ def as_data(answer: Answer) -> dict[str, Any]:
         "open_reason": change.open_reason,
         "due": answer.judged.due,
         "suite": answer.suite,
+        "notes": [note.removeprefix("note: ") for note in answer.notes],
         "lanes": [
             {
                 "name": lane.lane,

@@ -7,7 +7,7 @@ from types import MappingProxyType
 from touchgate.gate import sources
 from touchgate.gate.declarations import read_lanes
 from touchgate.gate.git import GitFault
-from touchgate.gate.included import included
+from touchgate.gate.included import Inclusion, included
 from touchgate.gate.located import DeclarationError
 from touchgate.gate.plan import touched_but_gone
 from touchgate.gate.values import TYPE_CHECKING, NamedTuple
@@ -36,6 +36,8 @@ class Declared(NamedTuple):
     """What touches lanes through what their sources include."""
     vacant: tuple[str, ...] = ()
     """Each `each` of head that stands for no folder any more, in words."""
+    untold: Mapping[str, tuple[str, ...]] = MappingProxyType({})
+    """Of lanes that are touched by nothing, the places in what their sources include that only a run can tell."""
 
 
 def read_both(
@@ -78,10 +80,10 @@ def _compare(
 ) -> Declared:
     """Head's lanes beside the base's."""
     if found.base is None:
-        return Declared(judged, head, None, included=included(repo, judged, head, None))
+        return _with(Declared(judged, head, None), included(repo, judged, head, None))
     try:
         if found.base == found.head and _declared_within(head, found.head) and folders.agree_with(base_folders):
-            return Declared(judged, head, head, included=included(repo, judged, head, head))
+            return _with(Declared(judged, head, head), included(repo, judged, head, head))
         read_file = sources.base_reader(repo, judged)
         base = read_lanes(found.base, read_file=read_file, folders=base_folders, may_be_empty=_always)
     except (DeclarationError, GitFault) as error:
@@ -92,7 +94,11 @@ def _compare(
         reason = "head declares no lane, though the base branch's tip does: merge it, or bring the lane files back"
         return Declared(opened(judged, reason), head, base, frozenset(base))
     reached = included(repo, judged, head, base)
-    return Declared(judged, head, base, _gained(repo, judged, head, base, reached), reached)
+    return _with(Declared(judged, head, base, _gained(repo, judged, head, base, reached.touched)), reached)
+
+
+def _with(declared: Declared, reached: Inclusion) -> Declared:
+    return declared._replace(included=reached.touched, untold=reached.untold)
 
 
 def _gained(

@@ -1,124 +1,250 @@
 """Which lanes a change touches through what their sources include, though no pattern of theirs names it.
 
-Asked only about lanes that no path touches directly; where no such lane has a source, nothing is read, and the readers
-(`touchgate.gate.closure`) are not even imported. What can't be read makes its lane run.
+Asked only about lanes that no path touches directly. What their checks name is compared with the touched paths as it is
+written; where none of it is a source that could include more, nothing is read, and the readers (`touchgate.gate.closure`)
+are not even imported. What can't be read makes its lane run.
 """
 
 from __future__ import annotations
 
-import posixpath
-import re
+import os
+import stat
 from contextlib import suppress
 
 from touchgate.gate.git import GitFault
 from touchgate.gate.model import Included
+from touchgate.gate.patterns import PatternList
 from touchgate.gate.plan import untouched
-from touchgate.gate.values import TYPE_CHECKING
+from touchgate.gate.values import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from touchgate.gate.change import Judged
     from touchgate.gate.closure.graph import Closure
     from touchgate.gate.git import Repository
-    from touchgate.gate.model import Change, CheckDeclaration, Lane
+    from touchgate.gate.model import Change, Lane
+    from touchgate.gate.named import Name
 
 MOST_SHOWN = 4
 """Steps of a way that a reason shows."""
+MOST_UNTOLD = 3
+"""Places that a note shows."""
 
-_BESIDE = ("kernel", "benchmark")
-"""Kinds whose target is an oracle with its kernel beside it."""
-_WORD = r"[^\s'\"`;&|<>()=,$]+"
-_SOURCE = (".py", ".pyi", ".c", ".cc", ".cpp", ".cxx", ".cu", ".cuh", ".h", ".hh", ".hpp", ".rs")
-
-
-def named_sources(lane: Lane) -> tuple[str, ...]:
-    """The sources that a lane's checks name, without looking whether they exist. A folder of vectors ends in "/"."""
-    return tuple(dict.fromkeys(source for check in lane.checks for source in _of_check(check)))
+_PATHS = frozenset(("word", "file", "source", "script", "python", "makefile"))
+"""Kinds of names that are paths."""
 
 
-def _of_check(check: CheckDeclaration) -> Iterator[str]:
-    target = check.target
-    if check.kind == "vectors":
-        yield target.rstrip("/") + "/"
-    elif check.kind in ("pytest", "command"):
-        for word in re.findall(_WORD, target):
-            path = posixpath.normpath(word.partition("::")[0])
-            if path.endswith(_SOURCE):
-                yield path
-                if check.kind == "pytest":
-                    yield from _conftests(path)
-    elif target.endswith(_SOURCE):
-        yield posixpath.normpath(target)
-        if check.kind in _BESIDE:
-            yield posixpath.normpath(f"{posixpath.splitext(target)[0]}.cu")
+class Inclusion(NamedTuple):
+    """What closures say about lanes that no path touches directly.
+
+    touched: lane -> what touches it at head or at the base branch's tip, or why that can't be told. untold: lane -> the
+    places in its closure that nothing but a run can tell; they touch nothing, and whoever skips the lane says so.
+    """
+
+    touched: Mapping[str, Included] = {}
+    untold: Mapping[str, tuple[str, ...]] = {}
 
 
-def _conftests(path: str) -> Iterator[str]:
-    """What pytest loads with a test, whatever the test is named."""
-    while path:
-        path = posixpath.dirname(path)
-        yield posixpath.join(path, "conftest.py")
+def named(lane: Lane) -> tuple[Name, ...]:
+    """What a lane's checks name, where its declaration does not name the sources instead."""
+    if lane.closure is not None and lane.closure.sources is not None:
+        return ()
+    from touchgate.gate.named import of_lane  # noqa: PLC0415  most runs do without
+
+    return of_lane(lane)
 
 
 def has_sources(lane: Lane) -> bool:
-    """Whether a lane has a closure at all."""
+    """Whether a lane may have a closure at all."""
     if lane.closure is None or lane.closure.sources is None:
-        return bool(named_sources(lane))
+        return bool(named(lane))
     return bool(lane.closure.sources)
 
 
-def included(
-    repo: Repository, judged: Judged, head: Mapping[str, Lane], base: Mapping[str, Lane] | None
-) -> dict[str, Included]:
-    """Lane -> what touches it through its closure at head or at the base branch's tip, or why that can't be told."""
+def taken_back(lane: Lane) -> Callable[[str], bool]:
+    """Whether a path is one that the lane's own patterns name and a `!` takes back."""
+    texts = [pattern.text for pattern in lane.paths]
+    negatives = [text[1:] for text in texts if text.startswith("!")]
+    if not negatives:
+        return lambda _: False
+    of_all, of_negatives = PatternList(texts), PatternList(negatives)
+    return lambda path: of_all.decides(path) is None and of_negatives.decides(path) is not None
+
+
+def included(repo: Repository, judged: Judged, head: Mapping[str, Lane], base: Mapping[str, Lane] | None) -> Inclusion:
+    """What touches lanes through their closures at head or at the base branch's tip."""
     change = judged.change
     if change.open_reason or judged.due or not change.paths:
-        return {}
-    sides = [_Side(head, "", None if change.head_is_worktree else change.head)]
+        return Inclusion()
+    sides = [_Side(repo, change, head, "", None if change.head_is_worktree else change.head)]
     if base and judged.base_tip and (change.head_is_worktree or judged.base_tip != change.head):
-        sides.append(_Side(base, " (at the base branch's tip)", judged.base_tip))
-    with_sources = [{name: lane for name, lane in side.lanes.items() if has_sources(lane)} for side in sides]
-    if not any(with_sources):
-        return {}
-    open_ones = untouched(with_sources[0], with_sources[1] if len(sides) > 1 else {}, change)
-    found: dict[str, Included] = {}
-    for side, lanes in zip(sides, with_sources, strict=True):
-        wanted = {name: lanes[name] for name in open_ones if name in lanes and name not in found}
+        sides.append(_Side(repo, change, base, " (at the base branch's tip)", judged.base_tip))
+    touched: dict[str, Included] = {}
+    to_read = []
+    for side in sides:
+        for name, hit in _named_touches(side.lanes, change, side.which).items():
+            touched.setdefault(name, hit)
+        to_read.append([lane for lane in side.lanes.values() if lane.name not in touched and side.needs_reading(lane)])
+    if not any(to_read):
+        return Inclusion(touched)
+    # Only now: it matches all the patterns once more.
+    open_ones = untouched(head, base if base and len(sides) > 1 else {}, change)
+    untold: dict[str, tuple[str, ...]] = {}
+    for side, lanes in zip(sides, to_read, strict=True):
+        wanted = {lane.name: lane for lane in lanes if lane.name in open_ones and lane.name not in touched}
         if wanted:
-            found |= _of_side(repo, change, side, wanted)
-    return found
+            _of_side(side, wanted, touched, untold)
+    return Inclusion(touched, {name: places for name, places in untold.items() if places and name not in touched})
 
 
 class _Side:
-    def __init__(self, lanes: Mapping[str, Lane], which: str, commit: str | None) -> None:
+    """The lanes of head or of the base branch's tip, and the tree that they are about. commit: None for the working tree."""
+
+    def __init__(self, repo: Repository, change: Change, lanes: Mapping[str, Lane], which: str, commit: str | None) -> None:
+        self.repo = repo
+        self.change = change
         self.lanes = lanes
         self.which = which
         self.commit = commit
 
+    def needs_reading(self, lane: Lane) -> bool:
+        """Whether a lane's closure may hold more than what its checks name: whether a source, link or pattern is there."""
+        if lane.closure is not None and lane.closure.sources is not None:
+            return bool(lane.closure.sources)
+        for name in named(lane):
+            if name.kind in ("include", "pythonpath"):
+                continue
+            if name.is_pattern or name.kind not in _PATHS:
+                return True
+            if any(self._is_to_read(name.kind, path) for path in name.paths() if path):
+                return True
+        return False
 
-def _of_side(repo: Repository, change: Change, side: _Side, lanes: Mapping[str, Lane]) -> dict[str, Included]:
+    def _is_to_read(self, kind: str, path: str) -> bool:
+        try:
+            there = self._lies_at(path)
+        except GitFault:
+            return True  # it is told there
+        if there != "file":
+            return there == "link"
+        from touchgate.gate.closure.languages import language_of  # noqa: PLC0415  most runs do without
+
+        return kind in ("script", "python", "makefile") or language_of(path) is not None
+
+    def _lies_at(self, path: str) -> str:
+        """What lies at a path: "file", "folder", "link" where one is on the way, or ""."""
+        parts = path.split("/")
+        for end in range(1, len(parts) + 1):
+            mode = self._mode_of("/".join(parts[:end]))
+            if mode is None:
+                return ""
+            if stat.S_ISLNK(mode):
+                return "link"
+            if not stat.S_ISDIR(mode):
+                return "file" if end == len(parts) else ""
+        return "folder"
+
+    def _mode_of(self, path: str) -> int | None:
+        commit = self.commit
+        if commit is None:
+            with suppress(OSError, ValueError):
+                return os.lstat(f"{self.repo.root}/{path}").st_mode
+            # A sparse checkout may leave it out.
+            commit = self.change.head
+        entry = self.repo.entry(commit, path) if commit else None
+        return entry.mode if entry else None
+
+
+class _Places:
+    """What the checks of lanes name as paths. Nothing is read to build it."""
+
+    def __init__(self, lanes: Mapping[str, Lane]) -> None:
+        self.lanes = lanes
+        self.by_path: dict[str, dict[str, bool]] = {}
+        """Path -> the lanes that name it, and whether as a folder it stands for all that is in it."""
+        for lane in lanes.values():
+            for name in named(lane):
+                if name.kind in _PATHS and not name.is_pattern:
+                    for path in name.paths():
+                        known = self.by_path.setdefault(path, {})
+                        known[lane.name] = known.get(lane.name, False) or name.kind == "word"
+        self.by_path.pop("", None)
+        self.within: dict[str, dict[str, bool]] = {}
+        """Folder or submodule -> the lanes that name something in it."""
+        for path, known in self.by_path.items():
+            for folder in _above(path):
+                self.within.setdefault(folder, {}).update(known)
+        self.starts = {path.partition("/")[0] for path in self.by_path}
+        self._outs: dict[str, Callable[[str], bool]] = {}
+
+    def touched_by(self, path: str) -> Iterator[tuple[str, str]]:
+        """The lanes that a touched path touches, and the named folder that it is in, or ""."""
+        if path.partition("/")[0] not in self.starts:
+            return
+        plain = path.rstrip("/")
+        # A link or a submodule on the way to what is named.
+        yield from ((lane, "") for lane in (*self.by_path.get(plain, ()), *self.within.get(plain, ())))
+        for folder in _above(plain):
+            for lane, is_whole in self.by_path.get(folder, {}).items():
+                if is_whole and not self._is_out(lane, path):
+                    yield lane, folder
+
+    def _is_out(self, lane: str, path: str) -> bool:
+        if lane not in self._outs:
+            self._outs[lane] = taken_back(self.lanes[lane])
+        return self._outs[lane](path)
+
+
+def _named_touches(lanes: Mapping[str, Lane], change: Change, which: str) -> dict[str, Included]:
+    """Lane -> a touched path that its checks name, or that lies in a folder which they name."""
+    places = _Places(lanes)
+    found: dict[str, Included] = {}
+    for touched in change.paths if places.starts else ():
+        for lane, folder in places.touched_by(touched.path):
+            if lane not in found:
+                how = f"is in {folder}, which a check of the lane names, and" if folder else "is a source of the lane,"
+                lacks = "no pattern of it does" if folder else "which no pattern of the lane names"
+                found[lane] = Included(touched.path, f"{touched.path} ({touched.status}) {how} {lacks}{which}")
+    return found
+
+
+def _above(path: str) -> Iterator[str]:
+    """The folders above a path, without the root."""
+    while "/" in path:
+        path = path.rpartition("/")[0]
+        yield path
+
+
+def _of_side(side: _Side, lanes: Mapping[str, Lane], touched: dict[str, Included], untold: dict[str, tuple[str, ...]]) -> None:
     from touchgate.gate.closure.of_lanes import LaneClosures  # noqa: PLC0415  most runs do without
     from touchgate.gate.closure.tree import ClosureFault  # noqa: PLC0415
 
-    def untold(fault: Exception) -> Included:
+    def fault_of(fault: Exception) -> Included:
         return Included(None, f"what its sources include can't be told{side.which}: {_in_words(fault)}")
 
-    found = {}
     try:
-        closures = LaneClosures.of(repo, side.commit)
+        closures = LaneClosures.of(side.repo, side.commit)
         with suppress(ClosureFault):  # each lane's own is told below
             closures.explore(lanes.values())
     except Exception as fault:  # noqa: BLE001  not asked again lane by lane: git may take minutes to give up
-        return dict.fromkeys(lanes, untold(fault))
+        touched.update(dict.fromkeys(lanes, fault_of(fault)))
+        return
     for name, lane in lanes.items():
         try:
-            hit = _touch(closures.closure(lane), change, side.which)
+            closure = closures.closure(lane)
+            hit = _touch(closure, side.change, side.which)
+            untold.setdefault(name, closures.untold(lane, closure))
         except Exception as fault:  # noqa: BLE001  whatever it is, it must not skip the lane
-            hit = untold(fault)
+            hit = fault_of(fault)
         if hit is not None:
-            found[name] = hit
-    return found
+            touched[name] = hit
+
+
+def untold_in_words(lane: str, places: Sequence[str]) -> str:
+    """One line about what the closure of a skipped lane leaves open."""
+    shown = ", ".join((*places[:MOST_UNTOLD], *(["..."] if len(places) > MOST_UNTOLD else ())))
+    return f"note: {len(places)} place{'' if len(places) == 1 else 's'} of lane '{lane}' can't be told ({shown})"
 
 
 def files_of(repo: Repository, lanes: Iterable[Lane]) -> dict[str, tuple[tuple[str, ...], str]]:
@@ -132,7 +258,8 @@ def files_of(repo: Repository, lanes: Iterable[Lane]) -> dict[str, tuple[tuple[s
     found: dict[str, tuple[tuple[str, ...], str]] = {}
     for lane in wanted:
         try:
-            found[lane.name] = tuple(closures.closure(lane).files), ""
+            files = (*closures.closure(lane, whole=True).files, *closures.below(lane))
+            found[lane.name] = tuple(dict.fromkeys(files)), ""
         except Exception as fault:  # noqa: BLE001  it must not let an old result stand
             found[lane.name] = (), _in_words(fault)
     return found

@@ -25,6 +25,7 @@ RULES = {
     "drift": "two events of a workflow with different lists",
     "missing-input": "an input of a check that does not exist",
     "not-gated": "a file that the sources include, import or name, and no pattern of the lane or workflow lets through",
+    "no-source": "a pattern of a closure's own sources that matches no file",
     "closure-unread": "a lane or workflow whose sources can't be read",
     "ungated": "a tracked file under a root that should be gated, and no lane gates it",
 }

@@ -115,6 +115,7 @@ def as_json(declared: Declared, decisions: tuple[LaneDecision, ...]) -> dict[str
                 "path": one.path,
                 "pattern": one.pattern.text if one.pattern else None,
                 "where": str(one.pattern.at) if one.pattern else None,
+                "untold": list(_untold(declared, one)),
                 **_declared_as(_lane(declared, one.lane)),
             }
             for one in decisions
@@ -139,6 +140,11 @@ def _show(declared: Declared, decisions: tuple[LaneDecision, ...]) -> None:
 def _lane(declared: Declared, name: str) -> Lane:
     lanes = declared.head if name in declared.head else declared.base or {}
     return lanes[name]
+
+
+def _untold(declared: Declared, one: LaneDecision) -> tuple[str, ...]:
+    """The places that only a run can tell, in what the sources of a skipped lane include."""
+    return declared.untold.get(one.lane, ()) if one.decision is Decision.SKIP else ()
 
 
 def _declared_as(lane: Lane) -> dict[str, Any]:
@@ -168,6 +174,7 @@ def in_full(declared: Declared, one: LaneDecision) -> list[str]:
         lines.append(f"  {'path   ' if runs else 'nearest'}     {printable(one.path)}")
     if one.pattern is not None:
         lines.append(f"  {'pattern' if runs or one.path else 'nearest'}     {one.pattern.text}  ({one.pattern.at})")
+    lines += [f"  can't tell  {printable(place)}" for place in _untold(declared, one)]
     of_folder = f", for the folder {lane.each.path}" if lane.each else ""
     count = len(change.paths)
     return [

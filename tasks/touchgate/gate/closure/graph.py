@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from touchgate.gate.closure.languages import VERBS, language_of, module
+from touchgate.gate.closure.languages import READ_AS, VERBS, language_of, module
 from touchgate.gate.closure.tree import ClosureFault
 
 if TYPE_CHECKING:
@@ -16,6 +16,13 @@ if TYPE_CHECKING:
 
 MOST_FILES = 200_000
 """Files of one closure: beyond that something else is wrong."""
+
+
+class Source(NamedTuple):
+    """A file to start from. read_as: a language, where the file's name does not tell it."""
+
+    path: str
+    read_as: str = ""
 
 
 class Step(NamedTuple):
@@ -88,12 +95,12 @@ class Graph:
         self._found: dict[_Node, Found | None] = {}
         self._edges: dict[tuple[_Node, Settings], _Edges] = {}
 
-    def closure(self, sources: Iterable[str], settings: Settings) -> Closure:
-        """All that the sources reach. Those that are no files of the tree are passed over."""
+    def closure(self, sources: Iterable[Source | str], settings: Settings) -> Closure:
+        """All that the sources reach, each a path or more. Those that are no files of the tree are passed over."""
         walk = _Walk(self.tree)
-        for source in dict.fromkeys(sources):
-            for path in self.tree.at(source):
-                language = language_of(path)
+        for source in dict.fromkeys(Source(one) if isinstance(one, str) else one for one in sources):
+            for path in self.tree.at(source.path):
+                language = source.read_as or language_of(path)
                 walk.reach(path, (language,) if language else (), None)
         unresolved: dict[Unknown, None] = {}
         unfound: dict[Unfound, None] = {}
@@ -168,15 +175,21 @@ class _Walk:
         self._wave: list[_Node] = []
 
     def reach(self, path: str, languages: Iterable[str], step: Step | None) -> None:
-        """Note a file, the links that lead to it, and that it is to be read."""
+        """Note a file, the links that lead to it, and that it is to be read: as it is named, and as what a link leads to.
+
+        Python looks beside the file that a link leads to, a compiler beside the link.
+        """
         self.files.setdefault(path, step)
-        for behind in self._tree.behind(path):
-            self.files.setdefault(behind, Step(path, 0, "leads to"))
+        behind = self._tree.behind(path)
+        for one in behind:
+            self.files.setdefault(one, Step(path, 0, "leads to"))
+        ends = (path, behind[-1]) if behind and behind[-1] != path else (path,)
         for language in languages:
-            node = _Node(path, language)
-            if node not in self._seen:
-                self._seen.add(node)
-                self._wave.append(node)
+            for end in ends:
+                node = _Node(end, language)
+                if node not in self._seen:
+                    self._seen.add(node)
+                    self._wave.append(node)
 
     def next_level(self) -> list[_Node]:
         """What was noted since the last call."""
@@ -193,4 +206,6 @@ def _languages(path: str, node: _Node, reference: Reference) -> tuple[str, ...]:
     own = language_of(path)
     if reference.how == "source":
         return (own,) if own else ()
+    if reference.how in READ_AS:
+        return (own or READ_AS[reference.how],)
     return (node.language,) if own in (None, node.language) else (own, node.language)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import importlib
-from typing import TYPE_CHECKING, cast
+
+from touchgate.gate.values import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from touchgate.gate.closure.references import Language
@@ -15,17 +16,23 @@ _BY_ENDING = {
     **dict.fromkeys((".cl", ".metal", ".inl", ".inc", ".ipp", ".tpp", ".txx", ".tcc", ".def", ".ixx", ".cppm", ".ccm"), _CXX),
     **dict.fromkeys((".mpp", ".m", ".mm", ".s", ".sx", ".i"), _CXX),
     ".rs": "rust",
+    **dict.fromkeys((".sh", ".bash", ".zsh", ".ksh", ".bats"), "shell"),
+    ".mk": "makefile",
 }
-_BY_NAME = {"Cargo.toml": "cargo"}
+_BY_NAME = {"Cargo.toml": "cargo", **dict.fromkeys(("Makefile", "makefile", "GNUmakefile"), "makefile")}
 
 VERBS = {
     **dict.fromkeys(("quotes", "angles"), "includes"),
     **dict.fromkeys(("import", "from", "all"), "imports"),
     "mod": "declares",
     "dependency": "depends on",
+    **dict.fromkeys(("runs", "runs as Python", "runs as make"), "runs"),
     "": "comes with",
 }
 """How a reference reads in a sentence; else "names"."""
+
+READ_AS = {"runs": "shell", "runs as Python": "python", "runs as make": "makefile"}
+"""What a file is read as whose name tells nothing, by the reference to it."""
 
 
 def language_of(path: str) -> str | None:
@@ -37,4 +44,5 @@ def language_of(path: str) -> str | None:
 
 def module(language: str) -> Language:
     """The module that reads a language."""
-    return cast("Language", importlib.import_module(f"touchgate.gate.closure.{language}"))
+    found: Language = importlib.import_module(f"touchgate.gate.closure.{language}")
+    return found

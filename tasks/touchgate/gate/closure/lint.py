@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import posixpath
 import re
+import sys
 from typing import TYPE_CHECKING, NamedTuple
 
 from touchgate.gate import workflow
@@ -55,6 +56,7 @@ def of_lanes(closures: LaneClosures, lanes: Iterable[Lane], tracked: Sequence[st
             message = f"what the sources of {owner} include can't be told: {fault}"
             told.findings.append(Finding("closure-unread", lane.at, message))
             continue
+        told.findings.extend(_unmatched(closures, lane))
         lists = [PatternList([pattern.text for pattern in one.paths]) for one in _with_needed(lane, by_name)]
         missing = _missing(closure, index.tracked, lambda path: any(held.decides(path) is not None for held in lists))  # noqa: B023
         told.findings.extend(_findings(closure, missing, owner, lane.closure.at if lane.closure else lane.at))
@@ -84,6 +86,15 @@ def of_workflow(
 def as_pattern(path: str) -> str:
     """The pattern that matches this one path."""
     return re.sub(r"([*?+\[\]\\]|\A!)", r"\\\1", path)
+
+
+def _unmatched(closures: LaneClosures, lane: Lane) -> Iterator[Finding]:
+    """The patterns of a lane's own list of sources that no file matches. Its `paths` are looked at elsewhere."""
+    declared = lane.closure
+    for pattern in (declared.sources or ()) if declared and declared.sources != lane.paths else ():
+        if not pattern.text.startswith("!") and not any(map(closures.tree.at, matching([pattern.text], closures.tree))):
+            message = f"'{pattern.text}' in the closure of lane '{lane.name}' matches no file: nothing is read for it"
+            yield Finding("no-source", pattern.at, message)
 
 
 def _with_needed(lane: Lane, by_name: Mapping[str, Lane]) -> list[Lane]:
@@ -143,9 +154,15 @@ class _Endings:
     def folder_of(self, unfound: Unfound) -> tuple[str, str] | None:
         """The key of `closure` and the folder that would make a name mean something, the shortest such; else None."""
         if unfound.how in ("quotes", "angles"):
-            folder = self._holding(posixpath.normpath(unfound.text))
+            name = posixpath.normpath(unfound.text)
+            # <string.h> is the system's wherever a file of that name lies.
+            if unfound.how == "angles" and "/" not in name:
+                return None
+            folder = self._holding(name)
             return None if folder is None else ("include", folder)
         if unfound.how in ("import", "from") and not unfound.text.startswith("."):
+            if unfound.text.partition(".")[0] in sys.stdlib_module_names:
+                return None
             name = unfound.text.replace(".", "/")
             folders = (self._holding(f"{name}{end}") for end in (".py", "/__init__.py"))
             folder = next((one for one in folders if one is not None), None)
@@ -160,8 +177,5 @@ class _Endings:
             for path in self.tracked:
                 by_name.setdefault(posixpath.basename(path), []).append(path)
             self._by_name = by_name
-        # Of a bare name nothing is sure: <string.h> is the system's wherever a file of that name lies.
-        if "/" not in name:
-            return None
         ends = [path for path in self._by_name.get(posixpath.basename(name), ()) if path.endswith(f"/{name}")]
         return min((path[: -len(name) - 1] for path in ends), key=lambda folder: (len(folder), folder), default=None)

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+import posixpath
 import re
 from typing import TYPE_CHECKING
 
+from touchgate.gate.closure import naming
 from touchgate.gate.closure.cache import Cache, default_folder
-from touchgate.gate.closure.graph import Closure, Graph
+from touchgate.gate.closure.graph import Closure, Graph, Source
 from touchgate.gate.closure.references import Settings
 from touchgate.gate.closure.tree import CommitTree, Tree, WorkTree
 from touchgate.gate.dialect import literal_head
-from touchgate.gate.included import named_sources
+from touchgate.gate.included import named, taken_back
 from touchgate.gate.patterns import PatternList
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from touchgate.gate.git import Repository
     from touchgate.gate.model import Lane
+    from touchgate.gate.named import Name
 
 MANIFEST = "manifest.json"
 """Of a folder of vectors: it names the decoder and its kernel."""
@@ -37,40 +40,100 @@ class LaneClosures:
         tree = WorkTree(repo) if commit is None else CommitTree(repo, commit)
         return cls(tree, Cache(default_folder(repo.environ)))
 
-    def closure(self, lane: Lane) -> Closure:
-        """What a lane's sources reach."""
-        return self._graph.closure(self.sources(lane), _settings(lane))
+    def closure(self, lane: Lane, *, whole: bool = False) -> Closure:
+        """What a lane's sources reach. whole: also by what its `!` patterns take out of the folders that its checks name."""
+        return self._closure(lambda settings: self._named(lane, settings, whole=whole), self.settings(lane))
 
     def of_sources(self, sources: Iterable[str], settings: Settings) -> Closure:
         """What sources reach that no lane declares."""
         return self._graph.closure(sources, settings)
 
-    def sources(self, lane: Lane) -> list[str]:
+    def _closure(self, sources: Callable[[Settings], Iterable[Source]], settings: Settings) -> Closure:
+        """The closure with the folders that scripts in it name: these may make more of it be found."""
+        while True:
+            found = self._graph.closure(sources(settings), settings)
+            more = _with_folders(settings, found)
+            if more == settings:
+                return found
+            settings = more
+
+    def _named(self, lane: Lane, settings: Settings, *, whole: bool = False) -> list[Source]:
         """A lane's sources: what its declaration lets through, else what its checks name."""
         declared = lane.closure
         if declared is not None and declared.sources is not None:
-            return matching([pattern.text for pattern in declared.sources], self.tree)
-        found: list[str] = []
-        for source in named_sources(lane):
-            found += self._of_vectors(source) if source.endswith("/") else [source]
-        return found
+            return [Source(path) for path in self.declared(lane)]
+        is_out = (lambda _: False) if whole else taken_back(lane)
+        found: dict[Source, None] = {}
+        for name in named(lane):
+            if name.kind == "vectors":
+                found.update(dict.fromkeys(map(Source, self._of_vectors(name))))
+                continue
+            for meant in naming.files(name, self.tree, settings):
+                if not meant.is_below or not is_out(meant.path):
+                    found[Source(meant.path, meant.read_as)] = None
+        return list(found)
 
-    def _of_vectors(self, folder: str) -> Iterable[str]:
-        manifest = folder + MANIFEST
-        content = self.tree.read([manifest])[manifest]
-        return [name.decode("utf-8", "surrogateescape") for name in _NAMED_IN_MANIFEST.findall(content or b"")]
+    def declared(self, lane: Lane) -> list[str]:
+        """What the lane's own list of sources lets through: files, and names without wildcards that may be none."""
+        patterns = lane.closure.sources if lane.closure else None
+        return matching([pattern.text for pattern in patterns or ()], self.tree)
+
+    def below(self, lane: Lane) -> list[str]:
+        """All files of the folders that a lane's checks name as a whole."""
+        return [path for name in named(lane) for folder in naming.folders(name, self.tree) for path in self.tree.below(folder)]
+
+    def untold(self, lane: Lane, closure: Closure) -> tuple[str, ...]:
+        """What a lane's closure leaves open, each with its place: a name that only a run can tell, a list that is empty."""
+        found = [f"{one.path}:{one.line} {one.text}" for one in closure.unresolved]
+        if self.is_empty(lane) and lane.closure is not None:
+            found.append(f"{lane.closure.at} no file matches its sources")
+        return tuple(found)
+
+    def is_empty(self, lane: Lane) -> bool:
+        """Whether a lane declares sources, and none of them is a file."""
+        if lane.closure is None or not lane.closure.sources:
+            return False
+        return not any(self.tree.at(path) for path in self.declared(lane))
+
+    def _of_vectors(self, name: Name) -> Iterable[str]:
+        for folder in name.paths():
+            manifest = posixpath.join(folder, MANIFEST)
+            content = self.tree.read([manifest])[manifest]
+            yield from (one.decode("utf-8", "surrogateescape") for one in _NAMED_IN_MANIFEST.findall(content or b""))
+
+    def settings(self, lane: Lane) -> Settings:
+        """The folders that a lane declares, and those that its checks' commands name."""
+        declared = Settings(lane.closure.include, lane.closure.python) if lane.closure else Settings()
+        found: dict[str, list[str]] = {"include": [], "pythonpath": []}
+        for name in named(lane):
+            if name.kind in found:
+                found[name.kind] += name.paths()
+        return _added(declared, found["include"], found["pythonpath"])
 
     def explore(self, lanes: Iterable[Lane]) -> None:
         """Read what the lanes reach, all together: in a clone without contents that is one request a wave."""
-        by_settings: dict[Settings, list[str]] = {}
+        by_settings: dict[Settings, list[Source]] = {}
         for lane in lanes:
-            by_settings.setdefault(_settings(lane), []).extend(self.sources(lane))
+            settings = self.settings(lane)
+            by_settings.setdefault(settings, []).extend(self._named(lane, settings))
         for settings, sources in by_settings.items():
             self._graph.closure(sources, settings)
 
 
-def _settings(lane: Lane) -> Settings:
-    return Settings(lane.closure.include, lane.closure.python) if lane.closure else Settings()
+def _with_folders(settings: Settings, closure: Closure) -> Settings:
+    """The settings with what scripts say about where names are looked up."""
+    include: list[str] = []
+    python: list[str] = []
+    for one in closure.unfound:
+        if one.how in ("include", "pythonpath"):
+            from touchgate.gate.closure.shell import folders_of  # noqa: PLC0415  by now it is imported
+
+            (include if one.how == "include" else python).extend(folders_of(one.path, one.text))
+    return _added(settings, include, python)
+
+
+def _added(settings: Settings, include: Iterable[str], python: Iterable[str]) -> Settings:
+    return Settings(tuple(dict.fromkeys((*settings.include, *include))), tuple(dict.fromkeys((*settings.python, *python))))
 
 
 def matching(patterns: Sequence[str], tree: Tree) -> list[str]:

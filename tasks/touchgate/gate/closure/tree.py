@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 LARGEST = 16 << 20
 """Bytes of one source."""
+MOST_BELOW = 1_000_000
+"""Files below one folder, along links."""
 MOST_LINKS = 40
 """Links on one way, as Linux allows."""
 
@@ -68,7 +70,10 @@ class Tree(Protocol):
         ...
 
     def below(self, folder: str) -> Iterable[str]:
-        """All files below a folder. A list of the whole folder: only where a pattern asks for it."""
+        """All files below a folder, also along links, as they are reached from it; submodules as a whole.
+
+        A list of the whole folder: only where a pattern or a check asks for it.
+        """
         ...
 
 
@@ -187,6 +192,34 @@ class _Walked:
             found.append(f"{name}/" if kind in ("folder", "gitlink") else name)
         return sorted(found)
 
+    def below(self, folder: str) -> Iterable[str]:
+        """See Tree."""
+        found: list[str] = []
+        waiting = [(folder, frozenset[str]())]
+        while waiting:
+            here, around = waiting.pop()
+            real = self._walk(here).real
+            inner = around | {real}
+            for path in self._listed(real):
+                shown = f"{here}{path[len(real) :]}" if real else posixpath.join(here, path)
+                end = self._walk(path) if self._is_link(path) else None
+                if end is None or end.entry is None or end.entry.kind != "folder":
+                    found.append(shown)
+                elif end.real not in inner and not f"{real}/".startswith(f"{end.real}/" if end.real else ""):
+                    waiting.append((shown, inner))
+                if len(found) > MOST_BELOW:
+                    raise ClosureFault(f"more than {MOST_BELOW} files are below {folder or 'the root'}")
+        return sorted(dict.fromkeys(found))
+
+    def _is_link(self, path: str) -> bool:
+        folder, _, name = path.rpartition("/")
+        entry = (self._in(folder) or {}).get(name)
+        return entry is not None and entry.kind == "link"
+
+    def _listed(self, folder: str) -> Iterable[str]:
+        """All files below a real folder, links and submodules as they stand."""
+        raise NotImplementedError
+
     def gitlink(self, path: str) -> str | None:
         """See Tree."""
         place = self._walk(path)
@@ -234,8 +267,7 @@ class CommitTree(_Walked):
         place = self._file(path)
         return place.entry.id if place and place.entry else None
 
-    def below(self, folder: str) -> Iterable[str]:
-        """See Tree."""
+    def _listed(self, folder: str) -> Iterable[str]:
         waiting = [folder]
         found: list[str] = []
         while waiting:
@@ -331,8 +363,8 @@ class WorkTree(_Walked):
         content = self._content(place)
         return hashlib.sha1(b"blob %d\0%b" % (len(content), content), usedforsecurity=False).hexdigest()
 
-    def below(self, folder: str) -> Iterable[str]:
-        """See Tree. What is ignored is left out: it is touched by no change."""
+    def _listed(self, folder: str) -> Iterable[str]:
+        """What is ignored is left out: it is touched by no change."""
         within = [folder] if folder else None
         tracked = (entry.path for entry in self._repo.tracked(within))
         return list(dict.fromkeys([*tracked, *sorted(self._repo.changed_in_worktree(within))]))

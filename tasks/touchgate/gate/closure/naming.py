@@ -1,0 +1,187 @@
+"""What the names of commands mean in a tree: the files, and the folders whose every file counts."""
+
+from __future__ import annotations
+
+import fnmatch
+import posixpath
+import re
+from typing import TYPE_CHECKING, NamedTuple
+
+from touchgate.gate.closure import toml
+from touchgate.gate.closure.paths import upwards
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from touchgate.gate.closure.references import Settings
+    from touchgate.gate.closure.tree import Tree
+    from touchgate.gate.named import Name
+
+READ_AS = {"script": "shell", "python": "python", "makefile": "makefile"}
+"""What a file is read as whose name tells nothing, by what names it."""
+STARTS = ("", "src")
+"""Folders that modules start from, beside the declared ones and those that a command stands in."""
+_MOST_ALTERNATIVES = 256
+_CONFIGURATION = ("pytest.toml", ".pytest.toml", "pytest.ini", ".pytest.ini", "pyproject.toml", "tox.ini", "setup.cfg")
+_TESTPATHS = re.compile(r"^testpaths[ \t]*[=:](.*(?:\n[ \t]+\S.*)*)", re.MULTILINE)
+
+
+class Meant(NamedTuple):
+    """One file. read_as: a language, where its name does not tell it. is_below: it counts for a folder that is named."""
+
+    path: str
+    read_as: str = ""
+    is_below: bool = False
+
+
+def files(name: Name, tree: Tree, settings: Settings) -> Iterator[Meant]:
+    """The files of the tree that a name means, to be read; of folders only those of pytest. May raise as Tree does."""
+    if name.kind in ("tests", "testpaths"):
+        yield from _tests(name, tree)
+    elif name.kind == "module":
+        for folder in dict.fromkeys((*name.folders, *settings.python, *STARTS)):
+            yield from _module(posixpath.join(folder, name.text.replace(".", "/")), tree)
+    elif name.kind == "code":
+        yield from _code(name, tree, settings)
+    elif name.kind == "cargo":
+        from touchgate.gate.closure.packages import sources  # noqa: PLC0415  only where Cargo is run
+
+        yield from (Meant(path) for folder in name.folders for path in sources(folder, name.text, name.more, tree))
+    elif name.kind not in ("include", "pythonpath", "vectors"):
+        for path in paths(name, tree):
+            yield from (Meant(file, READ_AS.get(name.kind, "")) for file in tree.at(path))
+
+
+def folders(name: Name, tree: Tree) -> Iterator[str]:
+    """The folders that a name means with all that is in them; never the root."""
+    if name.kind == "word":
+        yield from (path for path in paths(name, tree) if path and not tree.at(path) and tree.folder(path) is not None)
+
+
+def paths(name: Name, tree: Tree) -> Iterator[str]:
+    """The paths that a name may mean: of a pattern those that are there."""
+    for path in name.paths():
+        yield path
+        if name.is_pattern:
+            yield from matching(path, tree)
+
+
+def matching(pattern: str, tree: Tree) -> list[str]:
+    """The paths that a shell would put in the place of a pattern, and others that are not there."""
+    return [path for one in _alternatives(pattern) for path in _matching([""], one.split("/"), tree)]
+
+
+def _alternatives(text: str) -> list[str]:
+    """a{b,c}d: abd, acd."""
+    waiting: list[str] = [text]
+    found: list[str] = []
+    while waiting and len(found) + len(waiting) < _MOST_ALTERNATIVES:
+        one = waiting.pop()
+        inner = re.search(r"\{([^{}]*,[^{}]*)\}", one)
+        if inner is None:
+            found.append(one)
+        else:
+            waiting += [one[: inner.start()] + part + one[inner.end() :] for part in inner.group(1).split(",")]
+    return found + waiting
+
+
+def _matching(starts: Iterable[str], parts: list[str], tree: Tree) -> list[str]:
+    found = list(starts)
+    for place, part in enumerate(parts):
+        if part == "**":
+            inner = [one for start in found for one in _all_folders(start, tree)]
+            return _matching(inner, parts[place + 1 :] or ["*"], tree)
+        if re.search(r"[*?\[]", part):
+            found = [posixpath.join(start, one) for start in found for one in _in_folder(start, part, tree)]
+        else:
+            found = [posixpath.join(start, part) for start in found]
+    return found
+
+
+def _in_folder(folder: str, pattern: str, tree: Tree) -> list[str]:
+    names = (name.rstrip("/") for name in tree.folder(folder) or ())
+    matches = re.compile(fnmatch.translate(pattern)).match
+    return [name for name in names if matches(name) and name.startswith(".") <= pattern.startswith(".")]
+
+
+def _all_folders(start: str, tree: Tree) -> list[str]:
+    found = {start: None}
+    for file in tree.below(start):
+        for folder in upwards(posixpath.dirname(file)):
+            if folder in found:
+                break
+            found[folder] = None
+    return list(found)
+
+
+# pytest
+
+
+def _tests(name: Name, tree: Tree) -> Iterator[Meant]:
+    if name.kind == "testpaths":
+        folder = next(name.paths(), "")
+        configured, file = _testpaths(folder, tree)
+        if file:
+            yield Meant(file)
+        targets = [path for text in configured for path in _matching([folder], text.split("/"), tree)] or [folder]
+    else:
+        targets = list(paths(name, tree))
+    for target in targets:
+        found = tree.at(target) if target else ()
+        yield from map(Meant, found)
+        is_folder = not found and tree.folder(target) is not None
+        if is_folder:
+            yield from (Meant(path, "", True) for path in tree.below(target) if path.endswith(".py"))
+        if found or is_folder:
+            for folder in upwards(target if is_folder else posixpath.dirname(target)):
+                yield from map(Meant, tree.at(posixpath.join(folder, "conftest.py")))
+
+
+def _testpaths(folder: str, tree: Tree) -> tuple[list[str], str]:
+    """The setting of pytest, and the file that has it: https://docs.pytest.org/en/stable/reference/customize.html."""
+    for file in (posixpath.join(folder, name) for name in _CONFIGURATION):
+        content = tree.read([file])[file] if tree.is_file(file) else None
+        found = [] if content is None else _configured(file, content)
+        if found:
+            return [posixpath.normpath(one) for one in found if not one.startswith("/")], file
+    return [], ""
+
+
+def _configured(file: str, content: bytes) -> list[str]:
+    if not file.endswith(".toml"):
+        return [word for value in _TESTPATHS.findall(content.decode("utf-8", "replace")) for word in value.split()]
+    try:
+        value: object = toml.read(content)
+    except toml.TomlFault:
+        return []
+    top = value if isinstance(value, dict) else {}
+    tool = top.get("tool")
+    pytest = tool.get("pytest") if isinstance(tool, dict) else top.get("pytest", top)
+    tables = [pytest, pytest.get("ini_options")] if isinstance(pytest, dict) else []
+    for table in tables:
+        found = table.get("testpaths") if isinstance(table, dict) else None
+        if isinstance(found, str):
+            return found.split()
+        if isinstance(found, list):
+            return [one for one in found if isinstance(one, str)]
+    return []
+
+
+# Python
+
+
+def _module(path: str, tree: Tree) -> Iterator[Meant]:
+    """What `python -m` runs, and what it imports on the way: those of the packages come with each file."""
+    for ending in (".py", "/__main__.py", "/__init__.py"):
+        yield from map(Meant, tree.at(f"{path}{ending}"))
+    link = tree.gitlink(path)
+    if link:
+        yield Meant(link)
+
+
+def _code(name: Name, tree: Tree, settings: Settings) -> Iterator[Meant]:
+    from touchgate.gate.closure import python  # noqa: PLC0415  only where a command holds some
+
+    for reference in python.read(name.text.encode("utf-8", "surrogateescape")).references:
+        for folder in name.folders:
+            yield from map(Meant, python.resolve(reference, posixpath.join(folder, "-c"), tree, settings))
