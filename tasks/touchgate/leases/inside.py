@@ -7,6 +7,7 @@ process is a descendant of the holder and works inside its lease. Nobody is kept
 from __future__ import annotations
 
 import os
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from touchgate.leases.engine import LeaseLost, LeaseRefused
@@ -59,12 +60,12 @@ def held_already(engine: Engine, environ: Mapping[str, str], user: str) -> list[
 
 def covers(held: Iterable[Share], want: Want) -> bool:
     """Whether what is held is enough for `want`."""
-    shares = list(held)
+    shares = [share for share in held if not want.names or share.host in want.names]
     whole = {share.host for share in shares if share.gpu is None}
     if want.hosts:
-        return len([host for host in whole if not want.names or host in want.names]) >= want.hosts
-    fitting = [share for share in shares if share.gpu is not None and (not want.among or share.gpu in want.among)]
-    return bool(whole) or len(fitting) >= want.gpus
+        return len(whole) >= want.hosts
+    per_host = Counter(share.host for share in shares if share.gpu is not None and (not want.among or share.gpu in want.among))
+    return bool(whole) or max(per_host.values(), default=0) >= want.gpus
 
 
 class Inside:

@@ -1,0 +1,208 @@
+"""The lease of one run: what it asks for, what it got, and what its checks see of that."""
+
+from __future__ import annotations
+
+import os
+import time
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from touchgate.edge.waiting import Waiter, held_by
+from touchgate.leases import choose
+from touchgate.leases.engine import Ask, LeaseRefused
+from touchgate.leases.holder import user_name
+from touchgate.leases.inside import Inside, inside, to_children
+from touchgate.leases.model import Want
+from touchgate.reports.words import duration
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from touchgate.devices.probe import Gpu
+    from touchgate.edge.devices import DeviceChoice
+    from touchgate.gate.model import DeviceWish
+    from touchgate.leases.engine import Engine, Grant
+    from touchgate.leases.model import Share
+    from touchgate.reports.terminal import Terminal
+
+WHOLE = ("host", "hosts")
+"""Wishes of a lane that GPUs alone do not serve."""
+
+
+def want_of(wishes: Iterable[DeviceWish], choice: DeviceChoice, host: str) -> Want:
+    """What serves every lane of a run: hosts before the whole host, that before GPUs; of GPUs the most that one lane wants.
+
+    GPUs are asked for among those equal to the first that is shown, since a result's key names the kind of GPU; where there
+    are too few equal ones, among all that are shown. A host with a GPU that has no UUID or is split (MIG) is had whole.
+    """
+    listed = list(wishes)
+    hosts = [wish.count for wish in listed if wish.kind == "hosts"]
+    if hosts:
+        return Want(hosts=max(hosts))
+    if any(wish.kind == "host" for wish in listed) or not _told_apart(choice):
+        return Want(hosts=1, names=(host,))
+    count = max((wish.count for wish in listed if wish.kind == "gpu"), default=1)
+    equal = [gpu for gpu in choice.shown if choice.gpu is not None and gpu.key_facts() == choice.gpu.key_facts()]
+    among = equal if len(equal) >= count else choice.shown
+    return Want(gpus=count, names=(host,), among=tuple(gpu.uuid for gpu in among if gpu.uuid))
+
+
+def _told_apart(choice: DeviceChoice) -> bool:
+    gpus = choice.shown + choice.present
+    return bool(gpus) and all(gpu.uuid and not gpu.mig for gpu in gpus)
+
+
+def granted_gpus(shares: Iterable[Share], choice: DeviceChoice, host: str) -> tuple[Gpu, ...]:
+    """The GPUs of this host that were granted, in the order in which they are shown; () where they can't be told apart."""
+    if not _told_apart(choice):
+        return ()
+    here = [share for share in shares if share.host == host]
+    if any(share.gpu is None for share in here):
+        return choice.shown
+    uuids = {share.gpu for share in here}
+    return tuple(gpu for gpu in choice.shown if gpu.uuid in uuids)
+
+
+def pinned(wish: DeviceWish, gpus: Sequence[Gpu]) -> tuple[str, ...]:
+    """The UUIDs that a lane's checks may see: as many as it wants; () leaves all visible, as for a whole host."""
+    if wish.kind in WHOLE:
+        return ()
+    return tuple(str(gpu.uuid) for gpu in gpus[: wish.count])
+
+
+def this_host(environ: Mapping[str, str]) -> str:
+    """This host's name among those that leases are of."""
+    return choose.chosen(environ).host
+
+
+def job_url(environ: Mapping[str, str]) -> str | None:
+    """Where a forge shows this job, from its own variables; None outside of CI."""
+    if environ.get("CI_JOB_URL"):
+        return environ["CI_JOB_URL"]
+    server, repo, run = (environ.get(name) for name in ("GITHUB_SERVER_URL", "GITHUB_REPOSITORY", "GITHUB_RUN_ID"))
+    return f"{server}/{repo}/actions/runs/{run}" if server and repo and run else None
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """A run's request. timeout: seconds. reservation: the id to adopt, None to ask for a lease. sha: the commit judged."""
+
+    want: Want
+    what: str
+    seconds: float | None
+    timeout: float | None
+    url: str | None
+    reservation: str | None = None
+    sha: str | None = None
+
+
+class NotFit(Exception):
+    """The host is not fit for what was granted, or not known to be. A line, then who is in the way."""
+
+
+@dataclass(frozen=True)
+class Lease:
+    """What a run has. gpus: those granted here, () where they can't be told apart. words: for the report.
+
+    locks: the files that keep it, as far as /proc tells. notes: what a person should know of it.
+    """
+
+    grant: Grant
+    gpus: tuple[Gpu, ...]
+    words: str
+    locks: tuple[Path, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    def environment(self, wish: DeviceWish) -> dict[str, str]:
+        """What a check of a lane sees beside its own variables."""
+        visible = pinned(wish, self.gpus)
+        return {**to_children(self.grant), **({"CUDA_VISIBLE_DEVICES": ",".join(visible)} if visible else {})}
+
+
+def take(
+    wanted: Wanted,
+    choice: DeviceChoice,
+    environ: Mapping[str, str],
+    terminal: Terminal,
+    cancelled: Callable[[], bool] | None,
+) -> Lease:
+    """The lease: inside the one that this run was started under, adopted from a reservation, or waited for.
+
+    Raises what `touchgate.leases.engine` names.
+    """
+    host = this_host(environ)
+    engine = choose.engine(environ, [gpu.uuid for gpu in choice.present if gpu.uuid])
+    waiter = Waiter(str(wanted.want), terminal.waiting, terminal.place, "--lease-timeout 0 gives up at once")
+    asked = time.monotonic()
+    try:
+        grant = _granted(engine, wanted, environ, waiter, cancelled)
+    finally:
+        terminal.place("", None)
+    waited = time.monotonic() - asked
+    shares = ", ".join(str(share) for share in grant.shares)
+    if not any(share.host == host for share in grant.shares):
+        grant.close()
+        raise LeaseRefused(f"what was granted ({shares}) is not of this host, {host}; {choose.HOST} names this host")
+    gpus = granted_gpus(grant.shares, choice, host)
+    own = not isinstance(grant, Inside)
+    try:
+        # Under an outer lease the outer run has looked, and its other processes are no strangers.
+        noise = _preflight(gpus, environ) if own else ()
+    except BaseException:
+        grant.close()
+        raise
+    was = f" (was {held_by(waiter.behind[0])})" if waiter.behind else ""
+    after = f" after {duration(waited)}{was}" if waiter.waited else ""
+    words = f"{shares}, held{after}; {grant.where}"
+    return Lease(grant, gpus, words, _locks(grant) if own else (), (*grant.notes, *noise))
+
+
+def _preflight(gpus: Sequence[Gpu], environ: Mapping[str, str]) -> tuple[str, ...]:
+    """What is to be noted of a fit host. Raises `NotFit`."""
+    from touchgate import processes  # noqa: PLC0415
+    from touchgate.devices import preflight  # noqa: PLC0415
+    from touchgate.gate.model import Refusal  # noqa: PLC0415
+
+    try:
+        settings = preflight.host_settings(environ)
+    except Refusal as fault:
+        raise NotFit(f"whether the host is fit can't be known: {fault}") from None
+    uuids = [str(gpu.uuid) for gpu in gpus]
+    found = preflight.examine(uuids, lambda: processes.family(os.getpid()), settings, environ)
+    if not found.fit:
+        raise NotFit("\n".join(found.lines()))
+    return (found.line(),) if found.noise or found.taken else ()
+
+
+def _locks(grant: Grant) -> tuple[Path, ...]:
+    """The lock files behind the grant's descriptors: who still has them after the run is told."""
+    found = []
+    for descriptor in grant.descriptors:
+        with suppress(OSError):
+            found.append(Path(f"/proc/self/fd/{descriptor}").readlink())
+    return tuple(found)
+
+
+def left_behind(lease: Lease) -> tuple[str, ...]:
+    """The processes of a run that is over which still use a GPU or have its lease, a line for each. None is ended."""
+    if isinstance(lease.grant, Inside):
+        return ()
+    from touchgate.leases.leftovers import leftovers  # noqa: PLC0415
+
+    return tuple(f"left over: {one}" for one in leftovers(lease.locks, lease.grant.token))
+
+
+def _granted(
+    engine: Engine, wanted: Wanted, environ: Mapping[str, str], waiter: Waiter, cancelled: Callable[[], bool] | None
+) -> Grant:
+    outer = inside(engine, environ, user_name(os.geteuid()), wanted.want)
+    if outer is not None:
+        return outer
+    ask = Ask(wanted.want, wanted.what, timeout=wanted.timeout, seconds=wanted.seconds, url=wanted.url)
+    if wanted.reservation is None:
+        return engine.acquire(ask, on_wait=waiter, cancelled=cancelled)
+    if not wanted.reservation.isdecimal():
+        raise LeaseRefused(f"--reservation {wanted.reservation}: there is no such reservation; one is named by its number")
+    return engine.adopt(int(wanted.reservation), ask, wanted.sha)
