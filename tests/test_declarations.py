@@ -86,6 +86,7 @@ def test_a_whole_lane():
             CheckDeclaration("command", 'pytest -q "tests/gpu"', {"name": "gpu-tests"}, At(file, 15, 9)),
         ),
         at=At(file, 2, 3),
+        names_minutes=True,
     )
     assert lanes["docs"].paths == lanes["common"].paths
     assert lanes["docs"].at == At(file, 20, 3)

@@ -488,6 +488,11 @@ class TestWithoutACheckout:
         assert cli.main(words, {**server.environ, **variables}) == 3
         assert said in capsys.readouterr().err
 
+    def test_a_bare_repository_is_judged_as_a_remote(self, server, monkeypatch, capsys):
+        monkeypatch.chdir(server.root / "refs")
+        assert cli.main(["main", "work"], server.environ) == 3
+        assert f"`touchgate gate --remote {server.root} BASE HEAD` judges it" in capsys.readouterr().err
+
     def test_head_names_nothing_here(self, url, gate):
         answer, said = gate("--remote", url, "main", "HEAD")
         assert (answer, "there is no checkout, so 'HEAD' names nothing" in said) == ("true\n", True)

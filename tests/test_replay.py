@@ -55,6 +55,9 @@ def merge(project: Project, branch: str, writes: dict[str, str], subject: str) -
 def history(project: Project) -> Project:
     """Three merges: one touches lane one, one both, one neither. On main between them a plain commit."""
     project.git("checkout", "-q", "main")
+    lanes = (project.root / "tasks/lanes.yml").read_text()
+    project.write("tasks/lanes.yml", lanes.replace("    paths: [lib/**]\n", "    paths: [lib/**]\n    minutes: 40\n"))
+    project.git("commit", "-q", "-a", "--amend", "--no-edit")
     merge(project, "a", {"src/x.txt": "x\n"}, "Merge a")
     project.write("docs/plain.md", "plain\n")
     project.commit("plain")
@@ -85,8 +88,8 @@ def test_the_last_merges_with_their_plans(history: Project) -> None:
     summary = data["summary"]
     assert (summary["judged"], summary["untouched"], summary["open"]) == (3, 1, 0)
     assert summary["lanes"] == [
-        {"name": "one", "ran": 2, "untouched": 1, "minutes_saved": 30.0},
-        {"name": "two", "ran": 1, "untouched": 2, "minutes_saved": 60.0},
+        {"name": "one", "ran": 2, "untouched": 1, "minutes_saved": None},
+        {"name": "two", "ran": 1, "untouched": 2, "minutes_saved": 80.0},
     ]
     assert summary["median_ms"] <= summary["p95_ms"]
     assert [change["subject"] for change in played(history, "--last", "1")["changes"]] == [first["subject"]]
@@ -113,11 +116,11 @@ def test_what_a_person_reads(history: Project) -> None:
         "   one: src/x.txt (A) matches src/** at tasks/lanes.yml:4:13\n"
         "\n"
         "lane  ran  untouched  saved\n"
-        "one     2          1  30 min\n"
+        "one     2          1  -\n"
         "two     1          2 N h\n"
         "\n"
         "3 merges judged, 1 of them touch nothing, 0 open\n"
-        "saved: N h, by the minutes that the lanes name as their targets\n"
+        "saved: N h, by the minutes that the lanes name as their targets; 1 lane more, without any\n"
         "a decision took N ms (median), N ms (95th percentile)\n"
         "FALSE SKIP: 1, skip of what can't be told: 0, they run, we skip: 0, no answer: 0\n"
     )
@@ -329,6 +332,22 @@ def test_lanes_count_as_they_were_then(history: Project) -> None:
     now = played(history, "--lanes-now")
     assert now["lanes_from"] == "checkout"
     assert [running(change) for change in now["changes"]] == [["late"], ["late"], ["one", "two"], ["one"]]
+
+
+def test_lanes_without_minutes_save_no_time_that_is_known(project: Project) -> None:
+    project.git("checkout", "-q", "main")
+    merge(project, "a", {"docs/a.md": "x\n"}, "Merge a")
+    assert "saved: 2 lanes, whose `minutes` are not declared, so no time is added up\n" in replay(project).stdout
+    assert played(project)["summary"]["minutes_saved"] == 0
+
+
+def test_a_bare_repository_is_refused_in_words(history: Project, tmp_path: Path) -> None:
+    history.git("clone", "-q", "--bare", str(history.root), str(tmp_path / "bare.git"))
+    for folder in ("bare.git", "bare.git/objects"):
+        done = replay(Project(tmp_path / folder, history.environ))
+        bare = tmp_path / "bare.git"
+        said = f"{bare} is a bare repository; a replay needs a checkout, such as `git clone {bare}` makes"
+        assert (done.returncode, done.stdout, done.stderr) == (3, "", f"touchgate replay: {said}\n")
 
 
 def bare_history(project: Project) -> Project:

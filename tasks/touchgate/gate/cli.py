@@ -15,7 +15,7 @@ from touchgate.gate import forge, sides, sources
 from touchgate.gate.ahead import importing
 from touchgate.gate.aside import aside
 from touchgate.gate.asked import FOLDER, Asked, UsageFault, parse
-from touchgate.gate.git import GitFault, Repository, find_top
+from touchgate.gate.git import GitFault, Repository, find_bare, find_top
 from touchgate.gate.history import Fetch
 from touchgate.gate.model import SUITES, Refusal
 from touchgate.gate.values import TYPE_CHECKING
@@ -143,6 +143,9 @@ def _answer_alone(asked: Asked, start: str | Path, environ: Mapping[str, str], p
 
     url = asked.remote or forge.clone_url(environ)
     if asked.remote is None and (not forge.is_job(environ) or not url):
+        bare = find_bare(start)
+        if bare:
+            raise UsageFault(f"{bare} is a bare repository: `touchgate gate --remote {bare} BASE HEAD` judges it")
         raise UsageFault(f"{start} is not inside a git repository; `touchgate gate` judges changes of one")
     if not url:
         raise UsageFault("--remote needs a URL here: the environment names no repository of a forge's")

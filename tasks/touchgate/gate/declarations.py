@@ -201,6 +201,7 @@ class _Reader:
             at=key.at,
             each=each,
             closure=None if closure is None else self.closure(closure, name, own_paths),
+            names_minutes=minutes is not None,
         )
         if is_first:
             # With any mistake anywhere no lane is handed out.

@@ -41,6 +41,7 @@ __all__ = [
     "Repository",
     "TreeEntry",
     "environment",
+    "find_bare",
     "find_root",
     "missing",
 ]
@@ -74,6 +75,24 @@ def find_top(start: str | Path) -> str | None:
     except GitFault:
         return None
     return os.fsdecode(answer[:-1]) if len(answer) > 1 else None
+
+
+def find_bare(start: str | Path) -> str | None:
+    """The bare repository that `start` lies in, or None."""
+    folder = os.path.realpath(start)
+    while not _is_bare(folder):
+        above = os.path.dirname(folder)
+        if above == folder:
+            return None
+        folder = above
+    return folder
+
+
+def _is_bare(folder: str) -> bool:
+    try:
+        return _is_git_dir(folder)
+    except (OSError, ValueError):
+        return False
 
 
 def _path(text: str) -> Path:

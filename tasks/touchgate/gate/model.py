@@ -92,7 +92,8 @@ class ClosureDeclaration(NamedTuple):
 class Lane(NamedTuple):
     """A named group of checks and the paths that gate it. `timeout` and `minutes` are minutes.
 
-    each: the folder it was made for, where it is one of many that were declared at once.
+    each: the folder it was made for, where it is one of many that were declared at once. names_minutes: whether `minutes`
+    was declared, and is not just the default.
     """
 
     name: str
@@ -108,6 +109,7 @@ class Lane(NamedTuple):
     at: At
     each: Each | None = None
     closure: ClosureDeclaration | None = None
+    names_minutes: bool = False
 
 
 class TouchedPath(NamedTuple):

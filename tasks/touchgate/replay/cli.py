@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 from touchgate.gate.asked import Asked, UsageFault
-from touchgate.gate.git import GitFault, Repository, find_root
+from touchgate.gate.git import GitFault, Repository, find_bare, find_root
 from touchgate.gate.model import SUITES
 from touchgate.replay import history as history_of
 from touchgate.replay import telling
@@ -65,6 +65,8 @@ def main(argv: Sequence[str] | None = None, environ: Mapping[str, str] = os.envi
 def replay(wish: Wish, start: Path, environ: Mapping[str, str]) -> telling.Replay:
     """Play. Raises UsageFault, GitFault and NoHistory."""
     root = find_root(start)
+    if root is None and (bare := find_bare(start)):
+        raise UsageFault(f"{bare} is a bare repository; a replay needs a checkout, such as `git clone {bare}` makes")
     if root is None:
         raise UsageFault(f"{start} is not inside a git repository; `touchgate replay` plays the merges of one")
     with Repository(root, environ) as repo:

@@ -81,12 +81,15 @@ def compare(ours: Played, theirs: Theirs) -> tuple[Disagreement, ...]:
 
 @dataclass(frozen=True)
 class LaneTotal:
-    """How often a lane ran and was skipped as untouched. minutes: its targets, added up over those skips."""
+    """How often a lane ran and was skipped as untouched.
+
+    minutes: its targets, added up over those skips; None where it never named one.
+    """
 
     name: str
     ran: int
     skipped: int
-    minutes: float
+    minutes: float | None
 
 
 @dataclass(frozen=True)
@@ -105,8 +108,13 @@ class Totals:
 
     @property
     def minutes_saved(self) -> float:
-        """Of all lanes."""
-        return sum(lane.minutes for lane in self.lanes)
+        """Of all lanes that name their minutes."""
+        return sum(lane.minutes or 0.0 for lane in self.lanes)
+
+    @property
+    def without_minutes(self) -> int:
+        """The lanes that were skipped, and of which nothing says how long they take."""
+        return sum(lane.minutes is None and lane.skipped > 0 for lane in self.lanes)
 
 
 def totals(pairs: Sequence[Pair]) -> Totals:
@@ -114,8 +122,10 @@ def totals(pairs: Sequence[Pair]) -> Totals:
     ran: dict[str, int] = {}
     skipped: dict[str, int] = {}
     saved: dict[str, float] = {}
+    named: set[str] = set()
     for pair in pairs:
         minutes = dict(pair.ours.minutes)
+        named.update(minutes)
         for one in pair.ours.decisions:
             ran.setdefault(one.lane, 0)
             skipped.setdefault(one.lane, 0)
@@ -132,7 +142,9 @@ def totals(pairs: Sequence[Pair]) -> Totals:
         open=sum(pair.ours.open_reason is not None for pair in judged),
         untouched=sum(not runs(pair.ours) for pair in judged),
         lanes=tuple(
-            LaneTotal(name, ran[name], skipped[name], saved.get(name, 0.0)) for name in ran if ran[name] + skipped[name]
+            LaneTotal(name, ran[name], skipped[name], saved.get(name, 0.0) if name in named else None)
+            for name in ran
+            if ran[name] + skipped[name]
         ),
         median=statistics.median(seconds) if seconds else 0.0,
         p95=seconds[math.ceil(0.95 * len(seconds)) - 1] if seconds else 0.0,

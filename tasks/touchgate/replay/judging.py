@@ -27,8 +27,8 @@ class Played:
 
     decisions: empty where everything runs because the lanes can't be read, or where `nothing` says why there is nothing
     to decide (no lane was declared then). open_reason: why everything runs, or None. paths: how many are touched.
-    minutes: of each lane of head, its target. aside: the lanes that belong to larger suites only. seconds: of the decision,
-    without the start of a process.
+    minutes: of each lane of head that names it, its target. aside: the lanes that belong to larger suites only. seconds: of
+    the decision, without the start of a process.
     """
 
     merge: Merge
@@ -75,7 +75,7 @@ def _ask(repo: Repository, merge: Merge, asked: Asked, start: Path, *, today: bo
         seen,
         decisions=answer.decisions,
         open_reason=answer.judged.change.open_reason,
-        minutes=tuple((lane.name, lane.minutes) for lane in lanes),
+        minutes=tuple((lane.name, lane.minutes) for lane in lanes if lane.names_minutes),
         aside=aside,
         notes=answer.notes,
     )

@@ -167,12 +167,16 @@ def _summary(replay: Replay, added: Totals) -> list[str]:
         lines.append(f"{'lane' if saves else 'file':{width}}  ran  untouched{'  saved' if saves else ''}".rstrip())
         for lane in added.lanes:
             row = f"{pad(printable(lane.name), width)}  {lane.ran:3}  {lane.skipped:9}"
-            lines.append(f"{row}  {_time(lane.minutes)}" if saves else row)
+            lines.append(f"{row}  {'-' if lane.minutes is None else _time(lane.minutes)}" if saves else row)
         lines.append("")
     noun = replay.history.kind.removesuffix("s")
     lines.append(f"{plural(added.judged, noun)} judged, {added.untouched} of them touch nothing, {added.open} open")
+    without = "" if replay.workflow or not added.without_minutes else plural(added.without_minutes, "lane")
     if added.minutes_saved:
-        lines.append(f"saved: {_time(added.minutes_saved)}, by the minutes that the lanes name as their targets")
+        more = f"; {without} more, without any" if without else ""
+        lines.append(f"saved: {_time(added.minutes_saved)}, by the minutes that the lanes name as their targets{more}")
+    elif without:
+        lines.append(f"saved: {without}, whose `minutes` are not declared, so no time is added up")
     if added.judged:
         lines.append(f"a decision took {added.median * 1000:.1f} ms (median), {added.p95 * 1000:.1f} ms (95th percentile)")
     if replay.command:
