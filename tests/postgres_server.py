@@ -7,11 +7,16 @@ import pwd
 import shutil
 import socket
 import subprocess
+import tempfile
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 
 def binaries() -> Path | None:
@@ -114,3 +119,17 @@ class Server:
         with psycopg.connect(self.dsn, autocommit=True) as connection:
             connection.execute(f'CREATE DATABASE "{name}"')
         return self.dsn.replace("dbname=postgres", f"dbname={name}")
+
+
+def served() -> Iterator[Server]:
+    """A server that runs while a fixture needs it. Not in pytest's folder, which only its owner may enter."""
+    required()
+    with tempfile.TemporaryDirectory(prefix="touchgate-postgres-") as folder:
+        made = Server(Path(folder))
+        made.make()
+        made.start()
+        try:
+            yield made
+        finally:
+            if (made.data / "postmaster.pid").exists():
+                made.stop("immediate")

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 
 from touchgate.leases.engine import LeaseFault, LeaseLost
 from touchgate.leases.postgres.connection import Session, driver, elapsed
-from touchgate.leases.postgres.rows import load
-from touchgate.leases.postgres.turn import SPARED, end, turn
+from touchgate.leases.postgres.turn import SPARED, end_own, turn
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -206,9 +205,7 @@ class PostgresGrant:
             session.drop()
 
     def _end(self, connection: Connection) -> None:
-        own = load(connection).find(self._mark)
-        if own is not None and own.token == self.token:
-            end(connection, own, "released", "given back")
+        end_own(connection, self._mark, "released", "given back", self.token)
 
     def __enter__(self) -> Self:
         return self

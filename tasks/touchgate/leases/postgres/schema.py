@@ -59,7 +59,10 @@ def migrate(connection: Connection, folder: Path = FOLDER) -> list[int]:
 
 def _applied(connection: Connection) -> int:
     """The newest migration that is applied, 0 without any."""
-    row = connection.execute("SELECT to_regclass('touchgate.migration') IS NOT NULL").fetchone()
+    # Not to_regclass: within a transaction it may remember that there was none before the lock was waited for.
+    row = connection.execute(
+        "SELECT EXISTS (SELECT FROM pg_catalog.pg_tables WHERE schemaname = 'touchgate' AND tablename = 'migration')"
+    ).fetchone()
     if row is None or not row[0]:
         return 0
     row = connection.execute("SELECT coalesce(max(number), 0) FROM touchgate.migration").fetchone()
@@ -68,8 +71,7 @@ def _applied(connection: Connection) -> int:
 
 def _begin(connection: Connection) -> None:
     # IF NOT EXISTS would ask for the right to make schemas even where an administrator has made this one.
-    row = connection.execute("SELECT to_regnamespace('touchgate') IS NULL").fetchone()
-    if row and row[0]:
+    if connection.execute("SELECT FROM pg_catalog.pg_namespace WHERE nspname = 'touchgate'").fetchone() is None:
         connection.execute("CREATE SCHEMA touchgate")
     connection.execute(
         "CREATE TABLE IF NOT EXISTS touchgate.migration (number integer PRIMARY KEY, name text NOT NULL, "

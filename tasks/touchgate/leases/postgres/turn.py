@@ -41,18 +41,39 @@ WHERE {SPARED} OR (state <> 'ended' AND beat > clock_timestamp() + interval '1 s
 """  # noqa: S608 - no value from outside
 
 GRANT = """
-UPDATE touchgate.lease SET state = 'held', within = %(within)s, granted = clock_timestamp(),
-    taken = CASE WHEN mark = %(own)s THEN clock_timestamp() END,
-    until = CASE WHEN reserves THEN clock_timestamp() + make_interval(secs => coalesce(seconds, 0)) END,
-    token = setval('touchgate.token', greatest(nextval('touchgate.token'),
-        (extract(epoch FROM clock_timestamp()) * 1000000)::bigint))
-WHERE id = %(id)s RETURNING token, extract(epoch FROM granted)::float8, extract(epoch FROM until)::float8
+WITH granted AS (
+    UPDATE touchgate.lease SET state = 'held', within = %(within)s, granted = clock_timestamp(),
+        taken = CASE WHEN mark = %(own)s THEN clock_timestamp() END,
+        until = CASE WHEN reserves THEN clock_timestamp() + make_interval(secs => coalesce(seconds, 0)) END,
+        token = setval('touchgate.token', greatest(nextval('touchgate.token'),
+            (extract(epoch FROM clock_timestamp()) * 1000000)::bigint))
+    WHERE id = %(id)s RETURNING *),
+shared AS (
+    INSERT INTO touchgate.share (lease, host, gpu, reserves)
+    SELECT granted.id, share.host, share.gpu, granted.reserves
+    FROM granted, unnest(%(hosts)s::text[], %(gpus)s::text[]) AS share (host, gpu)),
+logged AS (
+    INSERT INTO touchgate.event (kind, lease, token, username, host, words)
+    SELECT 'granted', id, token, username, host, %(words)s FROM granted)
+SELECT token, extract(epoch FROM granted)::float8, extract(epoch FROM until)::float8,
+    CASE WHEN taken IS NULL AND NOT reserves THEN pg_notify(%(channel)s, '') END
+FROM granted
 """
-"""Tokens come of a sequence and are not below the clock (microseconds), like those of a host's own lock file."""
+"""Tokens come of a sequence and are not below the clock (microseconds), like those of a host's own lock file. Whoever waits
+for it is woken once this is committed, and nobody else."""
 
 END = """
-UPDATE touchgate.lease SET state = 'ended', ended = clock_timestamp(), why = %(why)s WHERE id = %(id)s AND state <> 'ended'
+WITH ended AS (
+    UPDATE touchgate.lease SET state = 'ended', ended = clock_timestamp(), why = %(why)s
+    WHERE {which} AND state <> 'ended' RETURNING *),
+freed AS (DELETE FROM touchgate.share USING ended WHERE share.lease = ended.id)
+INSERT INTO touchgate.event (kind, lease, token, username, host, words)
+SELECT %(kind)s, id, token, username, host, %(why)s FROM ended
 """
+END_ONE = END.format(which="id = %(id)s")
+END_OWN = END.format(which="mark = %(mark)s AND token IS NOT DISTINCT FROM coalesce(%(token)s, token)")
+"""By its mark, and with a token only the very grant."""
+
 STILL_SILENT = """
 SELECT 1 FROM touchgate.lease
 WHERE id = %s AND state = 'held' AND beat + make_interval(secs => ttl) <= clock_timestamp() FOR UPDATE
@@ -114,9 +135,12 @@ def channel(number: int) -> str:
 
 def end(connection: Connection, one: Lease, kind: str, why: str) -> None:
     """End a lease and free what it has."""
-    connection.execute(END, {"id": one.id, "why": why})
-    connection.execute("DELETE FROM touchgate.share WHERE lease = %s", (one.id,))
-    event(connection, kind, one, why)
+    connection.execute(END_ONE, {"id": one.id, "kind": kind, "why": why})
+
+
+def end_own(connection: Connection, mark: str, kind: str, why: str, token: int | None = None) -> None:
+    """The same for who asked itself. token: only the very grant."""
+    connection.execute(END_OWN, {"mark": mark, "token": token, "kind": kind, "why": why})
 
 
 def _silence(connection: Connection, one: Lease) -> bool:
@@ -151,15 +175,19 @@ def _apply(connection: Connection, view: View, decision: Decision, own: str | No
 
 def grant(connection: Connection, one: Lease, granted: Granted, own: str | None) -> Lease:
     """Write what a request got; its row as it is then. Inside a turn only."""
-    row = connection.execute(GRANT, {"id": one.id, "within": granted.within, "own": own}).fetchone()
+    values = {
+        "id": one.id,
+        "within": granted.within,
+        "own": own,
+        "hosts": [share.host for share in granted.shares],
+        "gpus": [share.gpu or "" for share in granted.shares],
+        "words": ", ".join(map(str, granted.shares)),
+        "channel": channel(one.id),
+    }
+    row = connection.execute(GRANT, values).fetchone()
     assert row is not None  # noqa: S101 - it was loaded under the lock, and rows are deleted long after their end only
-    for share in granted.shares:
-        connection.execute(
-            "INSERT INTO touchgate.share (lease, host, gpu, reserves) VALUES (%s, %s, %s, %s)",
-            (one.id, share.host, share.gpu or "", one.reserves),
-        )
-    token, since, until = row
-    held = replace(
+    token, since, until, _ = row
+    return replace(
         one,
         state="held",
         token=token,
@@ -169,7 +197,3 @@ def grant(connection: Connection, one: Lease, granted: Granted, own: str | None)
         shares=granted.shares,
         taken=one.mark == own,
     )
-    event(connection, "granted", held, ", ".join(map(str, granted.shares)))
-    if one.mark != own and not one.reserves:
-        wake(connection, one.id)
-    return held

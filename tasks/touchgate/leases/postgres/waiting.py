@@ -12,7 +12,7 @@ from touchgate.leases.estimate import estimates
 from touchgate.leases.postgres.connection import Away, Session, driver, elapsed, pooled
 from touchgate.leases.postgres.rows import answer_within, iso, load, shares_of
 from touchgate.leases.postgres.telling import holders
-from touchgate.leases.postgres.turn import EVENT, SPARED, channel, due, end, turn
+from touchgate.leases.postgres.turn import EVENT, SPARED, channel, due, end_own, turn
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -168,9 +168,7 @@ class Waiter:
         """Take the request back, or what it was granted meanwhile; at most for `PATIENCE`, then its TTL does it."""
 
         def change(connection: Connection) -> None:
-            own = load(connection).find(self._asked.mark)
-            if own is not None:
-                end(connection, own, "withdrawn", "taken back by who asked")
+            end_own(connection, self._asked.mark, "withdrawn", "taken back by who asked")
 
         self._session.run(lambda connection: turn(connection, change), PATIENCE)
 
