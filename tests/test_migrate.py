@@ -84,7 +84,9 @@ def test_the_page_shows_what_happens(command, tmp_path):
     uses = "example/touchgate@0123456789012345678901234567890123456789"
     code, out, err = command("--uses", uses, ".")
     goes = "'changes' goes: where it is a required check itself, take it off that list, or every change waits for it"
-    note = f"{CI}:6:3: note: {goes}\n"
+    costs = "the decision now runs in each of 2 jobs, on their own runner and behind its queue"
+    front = "a gate in front spares scarce runners that: see 'What it costs' in docs/migrate.md"
+    note = f"{CI}:6:3: note: {goes}\nnote: {costs}; {front}\n"
     assert (code, err) == (0, f"{note}2 files would change; --write changes them\n")
     assert out.startswith(change)
     code, out, err = command("--write", "--uses", uses, ".")
@@ -140,7 +142,7 @@ def test_what_is_left_alone_is_listed_and_the_code_is_1(command, tmp_path):
         ((".",), "there are no workflows here, nor in .github/workflows, .forgejo/workflows, .gitea/workflows"),
         (("--write", "."), "--write needs --uses REF, the action of the new steps, such as --uses OWNER/touchgate@SHA"),
         (("--uses", "x", "."), "--uses 'x' names no action: it looks like OWNER/touchgate@SHA"),
-        (("--lane", "x", "."), "--lane 'x' is not OUTPUT=LANE"),
+        (("--lane", "x", "."), "--lane 'x' is not FILE:OUTPUT=LANE"),
         (("--bogus", "."), "unrecognized arguments: --bogus"),
         ((), "the following arguments are required: DIR"),
     ],
@@ -153,7 +155,7 @@ def test_usage(command, arguments, problem):
 
 def test_an_unknown_lane(command, tmp_path):
     put(tmp_path, "tasks/x.yml", "lanes:\n  kernels:\n    paths: [k/**]\n    checks: [{command: make}]\n")
-    put(tmp_path, CI, "on: push\njobs:\n" + job(""))
+    put(tmp_path, CI, workflow(job(NEEDS)))
     assert command("--lane", "a=kernel", ".") == (
         3,
         "",
@@ -303,21 +305,21 @@ def test_conditions_are_taken_apart(condition, own, tests):
     [
         (GATE.replace("    steps:", "    needs: [y]\n    steps:") + job("", "y"), ":3:3: the gate job 'gate' itself needs y"),
         (GATE.replace("    steps:", "    strategy: {matrix: {n: [1]}}\n    steps:"), ":3:3: the gate job 'gate' has a matrix: its outputs are those of one leg"),
-        (GATE + "      - run: make\n", ":15:9: 'gate' may do more than decide: a script that writes no output; --gate gate says that it only decides"),
-        (GATE + "      - uses: x/comment@v1\n", ":15:9: 'gate' may do more than decide: x/comment@v1; --gate gate says that it only decides"),
+        (GATE + "      - run: make\n", ":15:9: 'gate' may do more than decide: a script that writes no output; where that only serves the decision, --gate x.yml:gate says so; work needs a job of its own"),
+        (GATE + "      - uses: x/comment@v1\n", ":15:9: 'gate' may do more than decide: x/comment@v1; where that only serves the decision, --gate x.yml:gate says so; work needs a job of its own"),
         (GATE.replace("a: a/**", "a: [{added: a/**}]"), ":9:9: output 'a': it asks how a file changed (`added`, `modified`), not only which"),
         (GATE.replace("a: a/**", "a: ['a/**', '!a/x']"), ":9:9: output 'a': '!a/x' beside other patterns touches every path that it does not name there, and takes back in GitHub's dialect"),
         (GATE.replace("a: a/**", "a: a/?"), ":9:9: output 'a': 'a/?': `?` is one character there, and makes the one before optional in GitHub's dialect"),
         (GATE.replace("steps.f.outputs.a", "steps.f.outputs.a || 'true'"), ":6:10: this output is more than one step's output"),
         (GATE.replace("steps.f.outputs.a", "steps.g.outputs.a"), ":6:10: no step of 'gate' has the id 'g'"),
         (GATE.replace("a: a/**", "a: []"), ":9:9: output 'a': 'a' has no patterns"),
-        (GATE.replace("        id: f\n", "        id: f\n        if: github.ref == 'refs/heads/main'\n"), ":11:13: output 'a' is empty where the `if:` of its step does not hold; say what it asks: --lane a=LANE, or --paths a"),
-        (GATE.replace("    steps:", "    environment: live\n    steps:"), ":8:18: the gate job 'gate' asks for an environment, and its approval; --gate gate says that it only decides"),
-        (GATE.replace("    steps:", "    concurrency: one\n    steps:"), ":8:18: the gate job 'gate' takes part in a concurrency group; --gate gate says that it only decides"),
-        (GATE + "      - run: echo on && make\n", ":15:9: 'gate' may do more than decide: a script that writes no output; --gate gate says that it only decides"),
-        (GATE + "      - run: git diff --quiet || make\n", ":15:9: 'gate' may do more than decide: a script that writes no output; --gate gate says that it only decides"),
-        (GATE + "      - run: echo $(make)\n", ":15:9: 'gate' may do more than decide: a script that writes no output; --gate gate says that it only decides"),
-        (GATE + "      - run: ./deploy; echo v=1 >> $GITHUB_OUTPUT\n", ":15:9: 'gate' may do more than decide: a script whose output decides nothing; --gate gate says that it only decides"),
+        (GATE.replace("        id: f\n", "        id: f\n        if: github.ref == 'refs/heads/main'\n"), ":11:13: output 'a' is empty where the `if:` of its step does not hold; say what it asks: --lane x.yml:a=LANE, or --paths x.yml:a"),
+        (GATE.replace("    steps:", "    environment: live\n    steps:"), ":8:18: the gate job 'gate' asks for an environment, and its approval; where that only serves the decision, --gate x.yml:gate says so; work needs a job of its own"),
+        (GATE.replace("    steps:", "    concurrency: one\n    steps:"), ":8:18: the gate job 'gate' takes part in a concurrency group; where that only serves the decision, --gate x.yml:gate says so; work needs a job of its own"),
+        (GATE + "      - run: echo on && make\n", ":15:9: 'gate' may do more than decide: a script that writes no output; where that only serves the decision, --gate x.yml:gate says so; work needs a job of its own"),
+        (GATE + "      - run: git diff --quiet || make\n", ":15:9: 'gate' may do more than decide: a script that writes no output; where that only serves the decision, --gate x.yml:gate says so; work needs a job of its own"),
+        (GATE + "      - run: echo $(make)\n", ":15:9: 'gate' may do more than decide: a script that writes no output; where that only serves the decision, --gate x.yml:gate says so; work needs a job of its own"),
+        (GATE + "      - run: ./deploy; echo v=1 >> $GITHUB_OUTPUT\n", ":15:9: 'gate' may do more than decide: a script whose output decides nothing; where that only serves the decision, --gate x.yml:gate says so; work needs a job of its own"),
     ],
 )  # fmt: skip
 def test_gates_that_are_left_alone(gate, reason):
@@ -387,9 +389,12 @@ def test_the_person_may_say_that_a_job_only_decides():
 
 def test_a_script_is_left_alone_until_its_lane_is_said():
     gate = GATE[: GATE.index("      - uses")] + "      - id: f\n        run: ./changed.sh >> $GITHUB_OUTPUT\n"
-    message = "output 'a' is decided by a script, which can't be read; say what it asks: --lane a=LANE, or --paths a"
+    message = "output 'a' is decided by a script, which can't be read; say what it asks: --lane x.yml:a=LANE, or --paths x.yml:a"
     assert left(workflow(job(NEEDS), gate)) == [f"{migrating.FOLDER}/x.yml:9:9: {message}"]
-    assert left(workflow(job(NEEDS), gate), lanes={"a": ("a/**",)}) == []
+    # A lane of the same name may mean something else.
+    assert left(workflow(job(NEEDS), gate), lanes={"a": ("a/**",)}) == [
+        f"{migrating.FOLDER}/x.yml:9:9: {message.replace('LANE', 'a')}"
+    ]
     assert left(workflow(job(NEEDS), gate), Asked({"gate.a": "q"}), {"q": ("a/**",)}) == []
     result = migrating.run_of(workflow(job(NEEDS), gate), Asked(own_paths=frozenset({"a"})))
     assert "          workflow: .github/workflows/x.yml\n" in result.text

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
 from touchgate.gate import located
@@ -32,26 +33,56 @@ _OUTPUT_OF = re.compile(
 )
 
 
-def find(workflow: Workflow, asked: Asked, around: Surroundings, lanes: NewLanes) -> dict[str, Gate]:
-    """The gate jobs of a workflow by their ids: jobs with a step that decides, whose outputs other jobs test."""
-    tested = {
-        found.id
-        for job in workflow.jobs.values()
-        for use in job.references
-        if use.part == "outputs" and use.is_condition and (found := workflow.job(use.job)) is not None
-    }
-    # A condition that can't be read tests the jobs that it names.
+_LONGEST = 60
+_KNOWN = ("dorny", "tj", "touchgate")
+"""Kinds of steps that decide and do nothing else."""
+
+
+def shaped(workflow: Workflow, asked: frozenset[str] = frozenset()) -> dict[str, list[str]]:
+    """The jobs with the shape of a gate job -> who tests their outputs in an `if:`. asked: ids that count in any case.
+
+    Tools that only decide make a gate job of any job whose outputs are used at all.
+    """
+    found: dict[str, list[str]] = {name: [] for name in workflow.jobs if name in asked}
     for job in workflow.jobs.values():
-        for scalar, _ in job.unreadable:
-            named = (workflow.job(name) for name in re.findall(r"needs\.([A-Za-z_][\w-]*)", scalar.value))
-            tested |= {found.id for found in named if found is not None}
-    gates = {}
-    for name in workflow.jobs:
-        if name in tested or name in asked.gates:
-            gate = _Reader(workflow, workflow.jobs[name], asked, around, lanes).gate()
-            if gate is not None:
-                gates[name] = gate
-    return gates
+        # A condition that can't be read tests the jobs that it names.
+        texts = [scalar.value for scalar, _ in job.unreadable]
+        names = [name for text in texts for name in re.findall(r"needs\.([A-Za-z_][\w-]*)", text)]
+        names += [
+            use.job for use in job.references if use.part == "outputs" and (use.is_condition or _knows(workflow, use.job))
+        ]
+        for name in names:
+            other = workflow.job(name)
+            if other is not None and job.id not in found.setdefault(other.id, []):
+                found[other.id].append(job.id)
+    return found
+
+
+def _knows(workflow: Workflow, name: str) -> bool:
+    job = workflow.job(name)
+    return job is not None and any(_kind_of(step) in _KNOWN for step in job.steps)
+
+
+def outputs_of(workflow: Workflow, job: Job) -> list[str]:
+    """The names of a job's outputs: those that it declares; of a job that calls a workflow, those that are used."""
+    declared = job.node.get("outputs")
+    if isinstance(declared, Pairs):
+        return declared.names()
+    if job.node.get("uses") is None:
+        return []
+    uses = [use for other in workflow.jobs.values() for use in other.references if use.part == "outputs" and use.output]
+    names = [use.output for use in uses if use.job.lower() == job.id.lower()]
+    return list({name.lower(): name for name in reversed(names)}.values())[::-1]
+
+
+def find(workflow: Workflow, asked: Asked, around: Surroundings, lanes: NewLanes) -> dict[str, Gate]:
+    """The gate jobs of a workflow by their ids, those included that can't be read."""
+    testers = shaped(workflow, asked.gates)
+    return {
+        name: _Reader(workflow, job, asked, around, lanes).gate(testers[name])
+        for name, job in workflow.jobs.items()
+        if name in testers
+    }
 
 
 class _Reader:
@@ -67,46 +98,101 @@ class _Reader:
     def problem(self, node: Node, message: str, hint: str | None = None) -> Problem:
         return Problem(self.text.at(node.start), message, hint)
 
-    def gate(self) -> Gate | None:
-        kinds = [self.kind_of(step) for step in self.job.steps]
-        if not any(kind in ("dorny", "tj", "touchgate", "script") for kind in kinds) and self.job.id not in self.asked.gates:
-            return None
-        block = self.result.blocks.append
+    def gate(self, testers: list[str]) -> Gate:
+        """The gate job. testers: the jobs that test its outputs."""
         name = self.job.id
+        declared = self.job.node.get("outputs")
+        for output in outputs_of(self.workflow, self.job):
+            value = declared.get(output) if isinstance(declared, Pairs) else self.job.node.get("uses")
+            if isinstance(value, Scalar):
+                self.result.outputs[output] = self.output(output, value)
+        blocks = self.result.blocks
+        if name not in self.asked.gates and not self.is_known() and not any(map(self.said, self.result.outputs)):
+            blocks.append(self.unread(testers))
+            return self.result
         if self.job.needs:
-            block(self.problem(self.job.key, f"the gate job '{name}' itself needs {located.words(self.job.needs)}"))
+            blocks.append(self.problem(self.job.key, f"the gate job '{name}' itself needs {located.words(self.job.needs)}"))
         if self.job.node.get("strategy"):
-            block(self.problem(self.job.key, f"the gate job '{name}' has a matrix: its outputs are those of one leg"))
-        outputs = self.job.node.get("outputs")
-        if isinstance(outputs, Pairs):
-            for output in outputs.names():
-                value = outputs.get(output)
-                if isinstance(value, Scalar):
-                    self.result.outputs[output] = self.output(output, value)
+            blocks.append(self.problem(self.job.key, f"the gate job '{name}' has a matrix: its outputs are those of one leg"))
         if name not in self.asked.gates:
-            self.result.blocks += self.more(kinds)
+            blocks += self.more()
         return self.result
 
-    def more(self, kinds: list[str]) -> list[Problem]:
-        """What the gate job may do beside deciding. kinds: those of its steps."""
+    def is_known(self) -> bool:
+        """Whether a step of a kind that is understood, or a script in the workflow, is behind its outputs."""
+        deciding = self.deciding()
+        kinds = {_kind_of(step) for step in self.job.steps if _text(step, "id").lower() in deciding}
+        return bool(kinds & {*_KNOWN, "script"})
+
+    @property
+    def file(self) -> str:
+        """The workflow's name, as an option has it."""
+        return PurePosixPath(self.workflow.file).name
+
+    def unread(self, testers: list[str]) -> Problem:
+        """Why a job with the shape of a gate job is left alone where nothing is known of how it decides."""
         name = self.job.id
-        hint = f"--gate {name} says that it only decides"
+        uses = [use for job in self.workflow.jobs.values() for use in job.references if use.part == "outputs"]
+        used = list(dict.fromkeys(use.output for use in uses if use.job.lower() == name.lower() and use.output))
+        tests = (
+            f"{located.words(map(repr, testers))} {'tests' if len(testers) == 1 else 'test'}" if testers else "nobody tests"
+        )
+        outputs = located.words(f"'{output}'" for output in used) if used else "none"
+        shape = f"'{name}' has the shape of a gate job ({tests} its output{'s' * (len(used) > 1)} {outputs})"
+        lanes = " ".join(f"--lane {self.file}:{output}=LANE" for output in used)
+        if (called := self.job.node.get("uses")) is not None:
+            hint = f"{lanes} says what it asks, with --gate {self.file}:{name} where the workflow does nothing else"
+            return self.problem(called, f"{shape}, and calls a workflow that may do more than decide", hint)
+        deciding = self.deciding()
+        if work := self.work(deciding, deciding):
+            step, what = work[0]
+            hint = (
+                "what works stays, and can have a gate of its own; "
+                f"where all of it only serves the decision: --gate {self.file}:{name} {lanes}"
+            )
+            return self.problem(step, f"{shape}, and works beside: {what}", hint)
+        behind = next((step for step in self.job.steps if _text(step, "id").lower() in deciding), None)
+        if behind is None:
+            return self.problem(self.job.key, f"{shape}, and none of its steps is behind them")
+        return self.problem(behind, f"{shape}, and what {_called(behind)} decides can't be read", f"{lanes} says what it asks")
+
+    def more(self) -> list[Problem]:
+        """What the gate job may do beside deciding."""
+        name = self.job.id
+        hint = f"where that only serves the decision, --gate {self.file}:{name} says so; work needs a job of its own"
         found = []
         for key, what in _APPROVED.items():
             node = self.job.node.get(key)
             if node is not None:
                 found.append(self.problem(node, f"the gate job '{name}' {what}", hint))
-        deciding = self.deciding()
-        for step, kind in zip(self.job.steps, kinds, strict=True):
-            script = _text(step, "run")
-            if kind == "more":
-                what = _text(step, "uses") or "a script that writes no output"
-            elif kind == "script" and _text(step, "id").lower() not in deciding and not _is_harmless(script):
-                what = "a script whose output decides nothing"
-            else:
-                continue
-            found.append(self.problem(step, f"'{name}' may do more than decide: {what}", hint))
+        if (called := self.job.node.get("uses")) is not None:
+            found.append(self.problem(called, f"'{name}' may do more than decide: it calls a workflow", hint))
+        vouched = self.vouched()
+        for step in self.job.steps:
+            if _kind_of(step) == "more" and _text(step, "id").lower() in vouched:
+                self.tools.note(self.problem(step, f"{_called(step)} goes with the gate job '{name}'; nothing of it was read"))
+        work = self.work(self.deciding(), vouched)
+        return found + [self.problem(step, f"'{name}' may do more than decide: {what}", hint) for step, what in work]
+
+    def work(self, deciding: set[str], vouched: set[str]) -> list[tuple[Pairs, str]]:
+        """The steps that may do more than decide, and what they are. deciding: ids of scripts that don't; vouched: of any."""
+        found = []
+        for step in self.job.steps:
+            kind, name = _kind_of(step), _text(step, "id").lower()
+            if kind == "more" and name not in vouched:
+                found.append((step, _text(step, "uses") or "a script that writes no output"))
+            elif kind == "script" and name not in deciding and not _is_harmless(_text(step, "run")):
+                found.append((step, "a script whose output decides nothing"))
         return found
+
+    def vouched(self) -> set[str]:
+        """The ids of the steps behind the outputs whose meaning the person says."""
+        declared = self.job.node.get("outputs")
+        if not isinstance(declared, Pairs):
+            return set()
+        values = [declared.get(name) for name in declared.names() if self.said(name)]
+        texts = [value.value for value in values if isinstance(value, Scalar)]
+        return {use["step"].lower() for text in texts for use in _OUTPUT_OF.finditer(text)}
 
     def deciding(self) -> set[str]:
         """The ids of the steps behind the outputs that are understood or used, and of those that these look at."""
@@ -128,40 +214,25 @@ class _Reader:
             ]
         return found
 
-    def kind_of(self, step: Pairs) -> str:
-        """What kind of step it is: one of those that decide, "helper" or "more"."""
-        uses = _text(step, "uses")
-        if uses:
-            found = _ACTION.fullmatch(uses)
-            name = (found["name"] if found else uses).lower()
-            if name == "dorny/paths-filter":
-                return "dorny"
-            if name == "tj-actions/changed-files":
-                return "tj"
-            if name.rpartition("/")[2] == "touchgate":
-                return "touchgate"
-            return "helper" if _HELPERS.fullmatch(name) else "more"
-        script = _text(step, "run")
-        if "GITHUB_OUTPUT" in script or "set-output" in script or CALL.search(script):
-            return "script"
-        return "helper" if _is_harmless(script) else "more"
-
     def output(self, name: str, value: Scalar) -> Decision | Undecided:
         """The question behind one output: the person's word, else what its step asks."""
         said = self.said(name)
         source, output = self.source(value)
         step = source if isinstance(source, Pairs) else None
-        kind = self.kind_of(step) if step is not None else ""
+        kind = _kind_of(step) if step is not None else ""
+        if said is not None and (also := _also(value.value)):
+            message = f"output '{name}' asks for `{also}` as well, which no lane says"
+            return Undecided(self.problem(value, message, "that belongs into the `if:` of the jobs"))
         if said is not None:
             question, inverted = said
-            words = _words_of(_text(step, "run")) if kind in ("script", "") else "both"
+            words = "both" if kind in _KNOWN else _words_of(_text(step, "run"))
             return Decision(question, inverted=inverted, words=words)
         if isinstance(source, Problem):
             return Undecided(source)
         script = _text(source, "run")
         if (written := source.get("if")) is not None and _text(source, "if").strip() not in ("always()", "${{ always() }}"):
             message = f"output '{name}' is empty where the `if:` of its step does not hold"
-            return Undecided(self.problem(written, message, f"say what it asks: --lane {name}=LANE, or --paths {name}"))
+            return Undecided(self.problem(written, message, f"say what it asks: {self.option(name)}"))
         try:
             if kind == "dorny":
                 return Decision(self.tools.dorny(source, output))
@@ -173,10 +244,14 @@ class _Reader:
                 return Decision(self.tools.call(script, output, _settings(source)))
         except filters.Untranslatable as fault:
             return Undecided(self.problem(source, f"output '{name}': {fault}"))
-        if name in (self.around.lanes or {}):
-            return Decision(Question(lanes=(name,)), words=_words_of(script))
-        message = f"output '{name}' is decided by a script, which can't be read"
-        return Undecided(self.problem(source, message, f"say what it asks: --lane {name}=LANE, or --paths {name}"))
+        what = "a script" if script else _called(source)
+        message = f"output '{name}' is decided by {what}, which can't be read"
+        return Undecided(self.problem(source, message, f"say what it asks: {self.option(name)}"))
+
+    def option(self, name: str) -> str:
+        """What says the meaning of an output, on the command line. A lane of that name is only a guess, so it is shown."""
+        lane = name if name in (self.around.lanes or {}) else "LANE"
+        return f"--lane {self.file}:{name}={lane}, or --paths {self.file}:{name}"
 
     def said(self, name: str) -> tuple[Question, bool] | None:
         for full in (f"{self.job.id}.{name}", name):
@@ -199,9 +274,53 @@ class _Reader:
         return self.problem(value, f"no step of '{self.job.id}' has the id '{found['step']}'"), ""
 
 
+def _kind_of(step: Pairs) -> str:
+    """What kind of step it is: one of those that decide, "helper" or "more"."""
+    uses = _text(step, "uses")
+    if uses:
+        found = _ACTION.fullmatch(uses)
+        name = (found["name"] if found else uses).lower()
+        if name == "dorny/paths-filter":
+            return "dorny"
+        if name == "tj-actions/changed-files":
+            return "tj"
+        if name.rpartition("/")[2] == "touchgate":
+            return "touchgate"
+        return "helper" if _HELPERS.fullmatch(name) else "more"
+    script = _text(step, "run")
+    if "GITHUB_OUTPUT" in script or "set-output" in script or CALL.search(script):
+        return "script"
+    return "helper" if _is_harmless(script) else "more"
+
+
+def asks_touchgate(step: Pairs) -> bool:
+    """Whether a step is one that asks touchgate, of this command or of a person."""
+    return _kind_of(step) == "touchgate" or _text(step, "id").lower().startswith("touchgate")
+
+
+def _called(step: Pairs) -> str:
+    """What a step runs, in a few words."""
+    lines = [line.strip() for line in _text(step, "run").splitlines() if line.strip() and not line.lstrip().startswith("#")]
+    text = _text(step, "uses") or (lines[0] if lines else "")
+    return f"`{text if len(text) <= _LONGEST else text[:_LONGEST].rstrip() + ' ...'}`"
+
+
 def _is_harmless(script: str) -> bool:
     """Whether nothing is lost with a script."""
     return all(_HARMLESS.fullmatch(line) for line in script.splitlines())
+
+
+def _also(value: str) -> str:
+    """What an output takes from elsewhere than the outputs of steps; "" for nothing."""
+    for text in expressions.embedded(value):
+        try:
+            root = expressions.parse(text)
+        except expressions.Unreadable:
+            return text.strip()
+        for node in expressions.walk(root):
+            if node.kind == "name" and str(node.value).lower() != "steps":
+                return expressions.show(root)
+    return ""
 
 
 def _settings(step: Pairs) -> dict[str, str]:

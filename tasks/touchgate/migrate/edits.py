@@ -104,12 +104,12 @@ class _Writer:
             edits.append(self.first_steps(guard))
         replaced: dict[int, str] = {}
         sources: dict[int, str] = {}
-        for use, question in guard.texts:
-            scalar = use.scalar
-            output = f"steps.{guard.ids[question]}.outputs.run"
-            replaced[id(scalar)] = _with(replaced.get(id(scalar), scalar.value), use.node.text, output)
+        for swap in guard.texts:
+            scalar = swap.use.scalar
+            output = swap.output(guard.ids)
+            replaced[id(scalar)] = _with(replaced.get(id(scalar), scalar.value), swap.old, output)
             source = sources.get(id(scalar), self.source[scalar.start : scalar.end])
-            sources[id(scalar)] = _with(source, use.node.text, output)
+            sources[id(scalar)] = _with(source, swap.old, output)
         done: set[int] = set()
         if guard.tests is not None:
             for step in job.steps:
@@ -117,9 +117,14 @@ class _Writer:
                 written = found if isinstance(found, Scalar) else None
                 done.add(id(written))
                 edits += self.step(step, written, replaced.get(id(written)), guard.tests)
-        for use, _ in guard.texts:
-            if id(use.scalar) not in done:
-                done.add(id(use.scalar))
+        for use in (swap.use for swap in guard.texts):
+            if id(use.scalar) in done:
+                continue
+            done.add(id(use.scalar))
+            if use.is_condition:
+                value = replaced[id(use.scalar)].strip()
+                edits.append(self.rewritten(use.scalar, use.scalar, expressions.condition(value)))
+            else:
                 edits.append(Edit(use.scalar.start, use.scalar.end, sources[id(use.scalar)]))
         return edits
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from itertools import product
 from typing import TYPE_CHECKING
@@ -160,6 +161,8 @@ def formula(node: Expr, gates: Mapping[str, Gate], *, positive: bool) -> Formula
     decision = decision_of(gate, path[3])
     if says is None and decision.words != "one":
         raise Unsafe(f"`{show(node)}` holds for the text 'false' as well", "write == 'true'")
+    if decision.words == "one" and any(_word(bare(child)) is False for child in node.children):
+        raise Unsafe(f"`{show(node)}` never meets the text 'false', which is not written there", "compare with 'true'")
     if ((says is not False) == positive) == decision.inverted:
         message = f"`{show(node)}` asks for what is untouched here"
         raise Unsafe(message, "touchgate answers true where it can't tell, and that would skip the work")
@@ -231,18 +234,28 @@ def minds_success(node: Expr, job: str) -> bool:
 
 def minds_removal(node: Expr) -> bool:
     """Whether the truth of a condition can change when a job that succeeded is no longer needed."""
-    return any(_star_sought(inner) in ("", "success") for inner in walk(node) if _is_star(inner))
+    joined = [inner.children[0] for inner in walk(node) if _star_sought(inner) not in ("", "success")]
+    fine = {id(part) for whole in joined for part in walk(whole)}
+    return any(path_of(inner) == ("needs", "*", "result") and id(inner) not in fine for inner in walk(node))
 
 
-def _is_star(node: Expr) -> bool:
-    return any(path_of(child) == ("needs", "*", "result") for child in node.children)
+def _unjoined(node: Expr) -> Expr:
+    """`join(needs.*.result, ',')` as its list, where no letters between the results can make a new word; else the node."""
+    node = bare(node)
+    if node.kind != "call" or node.value != "join" or not node.children:
+        return node
+    between = [bare(child).value for child in node.children[1:]]
+    plain = all(isinstance(sign, str) and not re.search(r"[A-Za-z]", sign) for sign in between)
+    return node.children[0] if plain else node
 
 
 def _star_sought(node: Expr) -> str:
     """The x of `contains(needs.*.result, 'x')`; "" for anything else."""
-    if node.kind != "call" or node.value != "contains" or len(node.children) != 2 or not _is_star(node):  # noqa: PLR2004
+    if node.kind != "call" or node.value != "contains" or len(node.children) != 2:  # noqa: PLR2004 - where, what
         return ""
-    literal = node.children[1].value
+    if path_of(_unjoined(node.children[0])) != ("needs", "*", "result"):
+        return ""
+    literal = bare(node.children[1]).value
     return literal.lower() if isinstance(literal, str) else ""
 
 

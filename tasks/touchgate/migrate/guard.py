@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 from touchgate.gate.located import Problem, words
 from touchgate.migrate import expressions, onlookers, room
 from touchgate.migrate.formulas import Formula
-from touchgate.migrate.jobs import Job, Reference, Workflow, runner_system, scalars
-from touchgate.migrate.readings import Reader, Reading
+from touchgate.migrate.jobs import Job, Workflow, runner_system, scalars
+from touchgate.migrate.readings import Reader, Reading, Swap
 from touchgate.migrate.tree import Node, Pairs, Scalar
 
 if TYPE_CHECKING:
@@ -32,13 +32,17 @@ _BEFORE_THE_GATE = {
 }
 
 
+_PLENTY = re.compile(r"(ubuntu|windows|macos)-[\w.-]+|\$\{\{\s*matrix\..*")
+"""Runners that the forge has enough of, or that are told elsewhere."""
+
+
 @dataclass(frozen=True)
 class Guard:
     """What a job becomes.
 
     questions: the id of each new first step -> what it asks. tests: what every later step must test. own: the job's
     condition, None for none; own_changed: whether that differs from what is written. dropped: the gates that it no
-    longer needs. texts: uses of a gate's output in a step, and the question in their stead.
+    longer needs. texts: uses of a gate's outputs and result in steps, and what comes in their stead.
     """
 
     job: Job
@@ -47,7 +51,7 @@ class Guard:
     own: str | None
     own_changed: bool
     dropped: frozenset[str]
-    texts: tuple[tuple[Reference, Question], ...]
+    texts: tuple[Swap, ...]
 
     @property
     def ids(self) -> dict[Question, str]:
@@ -228,7 +232,7 @@ class _Planner:
             return None
         texts = () if reading.faults else tuple(reading.texts)
         questions = dict.fromkeys(question for formula in asks for question in formula.questions())
-        questions.update(dict.fromkeys(question for _, question in texts))
+        questions.update(dict.fromkeys(swap.question for swap in texts if swap.question is not None))
         named = _named(list(questions))
         ids = {question: name for name, question in named.items()}
         tests = expressions.joined([formula.shown(ids) for formula in asks]) if asks else None
@@ -242,6 +246,7 @@ class _Planner:
             split = self.reader.split(reading.job, dropped)
             if not dropped and not asks:
                 return None
+        texts = (*self.reader.results(reading.job, dropped), *texts)
         return Guard(reading.job, named, tests, split.own, split.changed, dropped, texts)
 
     def written(self, job: Job) -> str | None:
@@ -257,6 +262,11 @@ class _Planner:
             node = job.node.get(key)
             if node is not None:
                 found.append(self.problem(node, f"'{job.id}' {what}"))
+        runner = job.node.get("runs-on")
+        labels = [scalar.value for _, scalar in scalars(runner)] if runner is not None else []
+        if runner is not None and not all(map(_PLENTY.fullmatch, labels)):
+            waits = f"'{job.id}' waits in the queue of {words(f'`{label}`' for label in labels)} before the gate answers"
+            found.append(self.problem(runner, waits, "a gate in front would spare it that"))
         permissions = job.node.get("permissions") or self.workflow.root.get("permissions")
         allowed = permissions.get("contents") if isinstance(permissions, Pairs) else None
         if isinstance(permissions, Pairs) and getattr(allowed, "value", "none") == "none":

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 
 from touchgate.gate.located import Problem
-from touchgate.migrate import expressions, formulas
-from touchgate.migrate.expressions import Unreadable
-from touchgate.migrate.jobs import Job, Reference, Workflow
+from touchgate.migrate import expressions, formulas, shells
+from touchgate.migrate.expressions import Unreadable, bare
+from touchgate.migrate.jobs import Job, Reference, Workflow, runner_system, scalars
 from touchgate.migrate.tree import Pairs, Scalar, resolved
 
 _KNOWS_SKIPPED = re.compile(r"re-actors/alls-green(@.*)?")
@@ -29,7 +29,7 @@ def minding(workflow: Workflow, job: Job, other: Job) -> Problem | None:
             continue
         if use.job == "*" and other.id not in job.needs:
             continue
-        minds = formulas.minds_success(use.root, other.id) if use.is_condition else not _neutral(use, other.id)
+        minds = formulas.minds_success(use.root, other.id) if use.is_condition else not _neutral(workflow, job, use, other.id)
         if minds:
             what = expressions.show(use.node)
             return _problem(workflow, use.scalar, f"'{job.id}' looks at {what}: a skipped '{other.id}' would be success")
@@ -56,9 +56,32 @@ def use_steps(workflow: Workflow, use: Reference) -> str:
     return ""
 
 
-def _neutral(use: Reference, job: str) -> bool:
-    """Whether a text shows the same for a job that succeeded as for one that was skipped."""
-    return not formulas.minds_success(use.root, job) and use.root.kind in ("==", "!=", "&&", "||", "not", "call", "group")
+def _neutral(workflow: Workflow, job: Job, use: Reference, other: str) -> bool:
+    """Whether a text says the same for a job that succeeded as for one that was skipped."""
+    root = bare(use.root)
+    if not formulas.minds_success(root, other) and root.kind in ("==", "!=", "&&", "||", "not", "call"):
+        return True
+    if use.root.text != use.node.text or not use.in_steps or not use.where[1].isdigit() or not _is_shell(workflow, job, use):
+        return False
+    step = resolved(getattr(job.node.get("steps"), "items", [])[int(use.where[1])])
+    script = step.get("run") if isinstance(step, Pairs) else None
+    if not isinstance(script, Scalar):
+        return False
+    written = re.compile(r"\$\{\{\s*" + re.escape(use.root.text) + r"\s*\}\}")
+    if use.where[2:] == ("run",):
+        return shells.same_for_skipped(written.sub(shells.RESULT, script.value))
+    if use.where[2] == "env" and len(use.where) == 4 and written.fullmatch(use.scalar.value.strip()):  # noqa: PLR2004 - its name
+        return shells.same_for_skipped(script.value, use.where[3])
+    return False
+
+
+def _is_shell(workflow: Workflow, job: Job, use: Reference) -> bool:
+    """Whether a step's script is one of a shell that is known here."""
+    if runner_system(job) == "windows":
+        return False
+    holders = [*job.steps[int(use.where[1]) :][:1], job.node.get("defaults"), workflow.root.get("defaults")]
+    found = [scalar.value for holder in holders if holder for where, scalar in scalars(holder) if where[-1:] == ("shell",)]
+    return all(re.match(r"(ba)?sh\b", name) for name in found)
 
 
 def _problem(workflow: Workflow, node: Scalar, message: str) -> Problem:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -9,7 +10,7 @@ from touchgate.gate.located import Problem
 from touchgate.migrate import expressions, formulas, onlookers
 from touchgate.migrate.expressions import Unreadable
 from touchgate.migrate.formulas import Unsafe
-from touchgate.migrate.jobs import Job, Reference, Workflow
+from touchgate.migrate.jobs import Job, Reference, Workflow, uses
 from touchgate.migrate.tree import Node, Scalar
 
 if TYPE_CHECKING:
@@ -18,13 +19,30 @@ if TYPE_CHECKING:
     from touchgate.migrate.gates import Gate, Question
 
 
+@dataclass(frozen=True)
+class Swap:
+    """A piece of a step's text that becomes another one.
+
+    use: whose scalar it is; old: the piece; question: the step that asks it gives the new one; new: else it is this.
+    """
+
+    use: Reference
+    old: str
+    question: Question | None
+    new: str = ""
+
+    def output(self, ids: Mapping[Question, str]) -> str:
+        """The new piece. ids: the ids of the steps that ask."""
+        return self.new if self.question is None else f"steps.{ids[self.question]}.outputs.run"
+
+
 @dataclass
 class Reading:
     """One job by itself: its condition split, the uses of outputs in its steps, and what stands against a change."""
 
     job: Job
     split: formulas.Split = field(default_factory=lambda: formulas.Split(None, (), changed=False, implied=True))
-    texts: list[tuple[Reference, Question]] = field(default_factory=list)
+    texts: list[Swap] = field(default_factory=list)
     faults: list[Problem] = field(default_factory=list)
     meets: frozenset[str] = frozenset()
     """The gates that it needs or refers to."""
@@ -85,6 +103,34 @@ class Reader:
         gates = {name: gate for name, gate in self.gates.items() if name in meets}
         return formulas.split(text, gates, expressions.joined(further) if further else None)
 
+    def settled(self, use: Reference, gates: Mapping[str, Gate]) -> Swap | None:
+        """A use of a gate's result in a step without it: a gate that is gone counts as one that succeeded. None: can't be."""
+        if not use.in_steps:
+            return None
+        if not use.is_condition:
+            found = re.search(r"\$\{\{\s*" + re.escape(use.root.text) + r"\s*\}\}", use.scalar.value)
+            return Swap(use, found[0], None, "success") if found and use.root.text == use.node.text else None
+        folded = formulas.fold(use.root, gates)
+        if isinstance(folded, bool):
+            lost = folded and expressions.has_status(use.root)
+            return None if lost else Swap(use, use.root.text, None, str(folded).lower())
+        if expressions.has_status(use.root) != expressions.has_status(folded):
+            return None
+        rest = any(part != "outputs" and self.is_one(job, gates) for _, (job, part, _) in uses(folded))
+        return None if rest else Swap(use, use.root.text, None, expressions.show(folded))
+
+    @staticmethod
+    def is_one(job: str, gates: Mapping[str, Gate]) -> bool:
+        """Whether a job is one of the gates."""
+        return any(name.lower() == job.lower() for name in gates)
+
+    def results(self, job: Job, dropped: frozenset[str]) -> tuple[Swap, ...]:
+        """What becomes of the uses of the results of gates that are gone."""
+        gates = {name: gate for name, gate in self.gates.items() if name in dropped}
+        found = [use for use in job.references if use.part == "result" and self.is_one(use.job, gates)]
+        swaps = [self.settled(use, gates) for use in found if use.in_steps]
+        return tuple({(id(swap.use.scalar), swap.old): swap for swap in swaps if swap is not None}.values())
+
     def use(self, reading: Reading, use: Reference) -> None:
         """A use of `needs` elsewhere than in the job's condition."""
         job = reading.job
@@ -94,7 +140,7 @@ class Reader:
             if not onlookers.knows_skipped(self.workflow, use) and (use.part != "result" or formulas.minds_removal(use.root)):
                 fault = f"'{job.id}' takes all of `needs` in '{place}', where the gate's result would be missing"
                 reading.faults.append(self.problem(use.scalar, fault))
-        elif gate is None:
+        elif gate is None or (use.part == "result" and self.settled(use, self.gates) is not None):
             return
         elif use.part != "outputs":
             reading.faults.append(
@@ -110,7 +156,7 @@ class Reader:
                     _only_positive(use, self.gates)
                 else:
                     _only_words(use, others=decision.inverted or decision.words != "both")
-                reading.texts.append((use, decision.question))
+                reading.texts.append(Swap(use, use.node.text, decision.question))
             except Unsafe as fault:
                 reading.faults.append(self.fault(job, use.scalar, fault))
 

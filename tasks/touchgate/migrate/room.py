@@ -44,7 +44,12 @@ def _unreadable_step(workflow: Workflow, job: Job) -> Problem | None:
     for step in job.steps:
         name = step.get("id")
         if isinstance(name, Scalar) and name.value.lower().startswith("touchgate"):
-            return _problem(workflow, name, f"'{job.id}' has a step '{name.value}' already")
+            return _problem(
+                workflow,
+                name,
+                f"'{job.id}' has a step '{name.value}' already, and the gate job's answer beside",
+                "take one of the two out",
+            )
         written = step.get("if")
         if written is None:
             continue

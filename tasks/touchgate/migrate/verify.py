@@ -56,13 +56,14 @@ def _guard(job: dict[str, Any], guard: Guard, uses: str) -> None:
             around = expressions.condition(job["if"]) if job.get("if") else expressions.Condition("", "", "")
             job["if"] = " ".join(f"{around.before}{guard.own}{around.after}".split())
     steps = [copy.deepcopy(step) for step in job.get("steps", [])]
-    for use, question in guard.texts:
-        _replace(steps, use.where[1:], use.node.text, f"steps.{guard.ids[question]}.outputs.run")
+    for swap in guard.texts:
+        old = " ".join(swap.old.split()) if swap.use.is_condition else swap.old
+        _replace(steps, swap.use.where[1:], old, swap.output(guard.ids))
     for step in steps if guard.tests is not None else []:
         around = expressions.condition(step["if"]) if step.get("if") else expressions.Condition("", "", "")
         whole = around.before + tested(around.expression, str(guard.tests)) + around.after
         step["if"] = " ".join(whole.split())
-    if guard.questions:
+    if steps:
         job["steps"] = [_first_step(name, question, uses) for name, question in guard.questions.items()] + steps
 
 

@@ -21,7 +21,7 @@ _MOST_ATTEMPTS = 100
 class Migrated:
     """What became of a file. text: the new one, None where it stays; lanes: name -> (patterns, where they came from).
 
-    left: what was left alone, and why. notes: what will differ, and drift.
+    left: what was left alone, and why. notes: what will differ, and drift. guarded: how many jobs gate themselves now.
     """
 
     file: str
@@ -29,18 +29,22 @@ class Migrated:
     lanes: dict[str, tuple[tuple[str, ...], str]]
     left: tuple[Problem, ...]
     notes: tuple[Problem, ...]
+    guarded: int = 0
+
+
+def read(file: str, content: bytes) -> jobs.Workflow | None:
+    """The workflow; None where the file holds no jobs. Raises DeclarationError where it is no YAML that can be read."""
+    document = located.read(content, file)
+    if document.problems:
+        raise DeclarationError(document.problems, {file: content})
+    return jobs.read(Text(file, content.decode("utf-8").removeprefix("\ufeff")))
 
 
 def migrate(file: str, content: bytes, uses: str, asked: Asked, around: Surroundings) -> Migrated:
     """Migrate one workflow. Raises DeclarationError where it is no YAML that can be read."""
-    document = located.read(content, file)
-    if document.problems:
-        raise DeclarationError(document.problems, {file: content})
-    source = content.decode("utf-8")
-    mark = "\ufeff" if source.startswith("\ufeff") else ""
-    text = Text(file, source.removeprefix("\ufeff"))
+    workflow = read(file, content)
+    mark = "\ufeff" if content.startswith("\ufeff".encode()) else ""
     drift = tuple(drift_of(file, content))
-    workflow = jobs.read(text)
     if workflow is None:
         return Migrated(file, None, {}, (), drift)
     lanes = NewLanes(PurePosixPath(file).stem, around.lanes)
@@ -57,14 +61,15 @@ def migrate(file: str, content: bytes, uses: str, asked: Asked, around: Surround
     notes = (*drift, *plan.notes, *_pushes(workflow))
     if not changes or conflicts:
         return Migrated(file, None, {}, plan.left, drift)
-    result = edits.apply(text.text, changes)
+    result = edits.apply(workflow.text.text, changes)
     different = verify.difference(workflow, plan, uses, result)
     if different is not None:
         problem = Problem(At(file, 1, 1), f"the changed text would not say what was meant ({different})")
         return Migrated(file, None, {}, (problem,), drift)
     asked_for = {lane for one in plan.guards.values() for question in one.questions.values() for lane in question.lanes}
     used = {name: lane for name, lane in lanes.added.items() if name in asked_for}
-    return Migrated(file, mark + result, used, plan.left, notes)
+    guarded = sum(bool(guard.questions) for guard in plan.guards.values())
+    return Migrated(file, mark + result, used, plan.left, notes, guarded)
 
 
 def _pushes(workflow: jobs.Workflow) -> list[Problem]:
