@@ -108,6 +108,13 @@ def test_the_paths_that_pytest_is_set_to(project, decides, name, text):
     assert {path for path in (*TESTS, name) if decides(path)} == {*OF_FOLDER, name}
 
 
+@pytest.mark.parametrize("text", ["[pytest]\npythonpath = lib\n", "[tool.x]\n"])
+def test_the_folders_that_pytest_adds_for_imports(project, decides, text):
+    files = {"pytest.ini": text, "t/test_a.py": "import part\n", "lib/part.py": "", "other/part.py": ""}
+    start(project, files, lane("pytest: t"))
+    assert [decides(path) for path in ("lib/part.py", "other/part.py")] == ["pythonpath" in text, False]
+
+
 def test_what_the_lane_takes_back_does_not_come_with_a_folder(project, decides):
     lanes = lane("pytest: t").replace("[nothing]", "[t/**, '!t/deep/**']")
     start(project, TESTS, lanes)
@@ -268,6 +275,17 @@ def test_a_result_is_not_reused_where_what_is_named_differs(project, check):
     again = run()
     assert "1 passed" in again
     assert "cached" not in again
+
+
+def test_what_a_command_builds_and_git_ignores_is_no_input(project):
+    files = {".gitignore": "out/\n", "src.txt": "1\n", "Makefile": "O = out/%.o\nall:\n\tmkdir -p out && date +%N > out/x.o\n"}
+    start(project, files, lane("command: make && cat out/x.o out/*.o src.txt").replace("nothing", "trigger"))
+    project.write("trigger", "")
+    project.commit()
+    assert "1 passed" in project.doit("--report-dir", "report").stdout
+    assert "1 cached" in project.doit("--report-dir", "report").stdout
+    project.write("src.txt", "2\n")
+    assert "cached" not in project.doit("--report-dir", "report").stdout
 
 
 def test_what_can_not_be_told_is_said_where_the_lane_is_skipped(project, monkeypatch, capsys):

@@ -13,6 +13,7 @@ from contextlib import suppress
 
 from touchgate.gate.git import GitFault
 from touchgate.gate.model import Included
+from touchgate.gate.named import of_lane
 from touchgate.gate.patterns import PatternList
 from touchgate.gate.plan import untouched
 from touchgate.gate.values import TYPE_CHECKING, NamedTuple
@@ -22,9 +23,11 @@ if TYPE_CHECKING:
 
     from touchgate.gate.change import Judged
     from touchgate.gate.closure.graph import Closure
+    from touchgate.gate.closure.of_lanes import LaneClosures
     from touchgate.gate.git import Repository
     from touchgate.gate.model import Change, Lane
     from touchgate.gate.named import Name
+    from touchgate.gate.objects import TreeEntry
 
 MOST_SHOWN = 4
 """Steps of a way that a reason shows."""
@@ -50,8 +53,6 @@ def named(lane: Lane) -> tuple[Name, ...]:
     """What a lane's checks name, where its declaration does not name the sources instead."""
     if lane.closure is not None and lane.closure.sources is not None:
         return ()
-    from touchgate.gate.named import of_lane  # noqa: PLC0415  most runs do without
-
     return of_lane(lane)
 
 
@@ -83,8 +84,9 @@ def included(repo: Repository, judged: Judged, head: Mapping[str, Lane], base: M
     touched: dict[str, Included] = {}
     to_read = []
     for side in sides:
-        for name, hit in _named_touches(side.lanes, change, side.which).items():
-            touched.setdefault(name, hit)
+        if side is sides[0] or side.lanes is not head:
+            for name, hit in _named_touches(side.lanes, change, side.which).items():
+                touched.setdefault(name, hit)
         to_read.append([lane for lane in side.lanes.values() if lane.name not in touched and side.needs_reading(lane)])
     if not any(to_read):
         return Inclusion(touched)
@@ -107,6 +109,7 @@ class _Side:
         self.lanes = lanes
         self.which = which
         self.commit = commit
+        self._folders: dict[str, Mapping[str, TreeEntry]] = {}
 
     def needs_reading(self, lane: Lane) -> bool:
         """Whether a lane's closure may hold more than what its checks name: whether a source, link or pattern is there."""
@@ -152,7 +155,10 @@ class _Side:
                 return os.lstat(f"{self.repo.root}/{path}").st_mode
             # A sparse checkout may leave it out.
             commit = self.change.head
-        entry = self.repo.entry(commit, path) if commit else None
+        folder, _, name = path.rpartition("/")
+        if folder not in self._folders:
+            self._folders[folder] = (self.repo.folder(commit, folder) if commit else None) or {}
+        entry = self._folders[folder].get(name)
         return entry.mode if entry else None
 
 
@@ -226,6 +232,8 @@ def _of_side(side: _Side, lanes: Mapping[str, Lane], touched: dict[str, Included
     try:
         closures = LaneClosures.of(side.repo, side.commit)
         with suppress(ClosureFault):  # each lane's own is told below
+            touched |= _source_touches(closures, lanes, side)
+            lanes = {name: lane for name, lane in lanes.items() if name not in touched}
             closures.explore(lanes.values())
     except Exception as fault:  # noqa: BLE001  not asked again lane by lane: git may take minutes to give up
         touched.update(dict.fromkeys(lanes, fault_of(fault)))
@@ -239,6 +247,18 @@ def _of_side(side: _Side, lanes: Mapping[str, Lane], touched: dict[str, Included
             hit = fault_of(fault)
         if hit is not None:
             touched[name] = hit
+
+
+def _source_touches(closures: LaneClosures, lanes: Mapping[str, Lane], side: _Side) -> dict[str, Included]:
+    """Lane -> a touched path that is a source of it, which can be told before any source is read."""
+    found = {}
+    for lane in lanes.values():
+        paths = {source.path for source in closures.sources(lane)}
+        hit = next((one for one in side.change.paths if one.path in paths), None)
+        if hit is not None:
+            reason = f"{hit.path} ({hit.status}) is a source of the lane, which no pattern of the lane names{side.which}"
+            found[lane.name] = Included(hit.path, reason)
+    return found
 
 
 def untold_in_words(lane: str, places: Sequence[str]) -> str:
@@ -259,10 +279,25 @@ def files_of(repo: Repository, lanes: Iterable[Lane]) -> dict[str, tuple[tuple[s
     for lane in wanted:
         try:
             files = (*closures.closure(lane, whole=True).files, *closures.below(lane))
-            found[lane.name] = tuple(dict.fromkeys(files)), ""
+            found[lane.name] = _without_ignored(repo, dict.fromkeys(files)), ""
         except Exception as fault:  # noqa: BLE001  it must not let an old result stand
             found[lane.name] = (), _in_words(fault)
     return found
+
+
+def _without_ignored(repo: Repository, files: Iterable[str]) -> tuple[str, ...]:
+    """The files without what a command makes and git ignores: a program that it builds is no input of its own.
+
+    Of a path along a link the link and its end are among the files too.
+    """
+    from touchgate.gate.closure.languages import language_of  # noqa: PLC0415  as above
+
+    files = tuple(files)
+    doubtful = [path for path in files if language_of(path) is None]
+    if not doubtful:
+        return files
+    kept = {entry.path for entry in repo.tracked(doubtful)} | repo.changed_in_worktree(doubtful)
+    return tuple(path for path in files if path in kept or language_of(path) is not None)
 
 
 def _in_words(fault: Exception) -> str:

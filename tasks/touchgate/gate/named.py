@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import posixpath
 import re
+from functools import lru_cache
 
 from touchgate.gate.shell_words import UNKNOWN, Word, tokens
 from touchgate.gate.values import TYPE_CHECKING, NamedTuple
@@ -15,13 +16,17 @@ from touchgate.gate.values import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from touchgate.gate.model import CheckDeclaration, Lane
+    from touchgate.gate.model import Lane
 
 SOURCE = (".py", ".pyi", ".c", ".cc", ".cpp", ".cxx", ".cu", ".cuh", ".h", ".hh", ".hpp", ".rs")
 """Endings of targets that are sources."""
 
 _BESIDE = ("kernel", "benchmark")
 """Kinds whose target is an oracle with its kernel beside it."""
+_LONGEST = 4096
+"""Characters of a path, as systems allow."""
+_MOST_FOLDERS = 8
+"""Folders that words are looked up in, beside the first and the last."""
 _DEEPEST = 3
 """Commands within quotes within quotes."""
 
@@ -101,24 +106,24 @@ class Name(NamedTuple):
 
 def of_lane(lane: Lane) -> tuple[Name, ...]:
     """What a lane's checks name."""
-    return tuple(dict.fromkeys(name for check in lane.checks for name in of_check(check)))
+    return tuple(dict.fromkeys(name for check in lane.checks for name in of_check(check.kind, check.target)))
 
 
-def of_check(check: CheckDeclaration) -> Iterator[Name]:
-    """What one check names."""
-    target = check.target
-    if check.kind == "vectors":
-        yield Name("vectors", target)
-    elif check.kind == "pytest":
+@lru_cache(maxsize=4096)
+def of_check(kind: str, target: str) -> tuple[Name, ...]:
+    """What one check names, by its kind."""
+    if kind == "vectors":
+        return (Name("vectors", target),)
+    if kind == "pytest":
         reader = _Reader(())
         reader.pytest([word for word in tokens(target) if isinstance(word, Word)])
-        yield from reader.names
-    elif check.kind == "command":
-        yield from of_commands(target)
-    elif target.endswith(SOURCE):
-        yield Name("source", target)
-        if check.kind in _BESIDE:
-            yield Name("source", f"{posixpath.splitext(target)[0]}.cu")
+        return tuple(reader.names)
+    if kind == "command":
+        return tuple(of_commands(target))
+    if not target.endswith(SOURCE):
+        return ()
+    source = Name("source", target)
+    return (source, Name("source", f"{posixpath.splitext(target)[0]}.cu")) if kind in _BESIDE else (source,)
 
 
 def of_commands(text: str) -> list[Name]:
@@ -159,6 +164,8 @@ class _Reader:
         self, kind: str, text: str, word: Word | None = None, *, more: tuple[str, ...] = (), innermost: bool = False
     ) -> None:
         innermost = innermost or posixpath.normpath(text) == "."
+        if len(text) > _LONGEST and kind != "code":
+            return
         folders = tuple(dict.fromkeys(reversed(self.here)))
         folders = folders[:1] if innermost else folders
         line = self.line - 1 + (word.line if word else 1)
@@ -225,7 +232,8 @@ class _Reader:
         if plain and not plain.startswith("/"):
             inner = posixpath.normpath(posixpath.join(self.here[-1], plain))
             if inner != ".." and not inner.startswith("../"):
-                self.here = [*(one for one in self.here if one != inner), "" if inner == "." else inner]
+                inner = "" if inner == "." else inner
+                self.here = [self.here[0], *[one for one in self.here[1:] if one != inner][-_MOST_FOLDERS:], inner]
 
     def assigned(self, text: str) -> None:
         """`PYTHONPATH=a:b` and its like."""
@@ -282,20 +290,18 @@ class _Reader:
         for place, word in enumerate(words):
             if word.text in _WITHOUT_RUNNING:
                 return
-            program = posixpath.basename(word.text)
-            rest = words[place + 1 :]
-            reads = self.reader_of(program, rest)
+            reads = self.reader_of(posixpath.basename(word.text))
             if reads is not None:
-                reads(rest)
+                reads(words[place + 1 :])
                 return
 
-    def reader_of(self, program: str, rest: Sequence[Word]) -> Callable[[Sequence[Word]], None] | None:
+    def reader_of(self, program: str) -> Callable[[Sequence[Word]], None] | None:
         """What reads the words behind a program's name."""
         if program in _PYTESTS:
             return self.pytest
         if _PYTHON.fullmatch(program):
             return self.python
-        if program in _RUNNERS and any(word.text in ("-m", "run") for word in rest):
+        if program in _RUNNERS:
             return self.run_python
         if program in _MAKES:
             return self.make

@@ -23,7 +23,6 @@ STARTS = ("", "src")
 """Folders that modules start from, beside the declared ones and those that a command stands in."""
 _MOST_ALTERNATIVES = 256
 _CONFIGURATION = ("pytest.toml", ".pytest.toml", "pytest.ini", ".pytest.ini", "pyproject.toml", "tox.ini", "setup.cfg")
-_TESTPATHS = re.compile(r"^testpaths[ \t]*[=:](.*(?:\n[ \t]+\S.*)*)", re.MULTILINE)
 
 
 class Meant(NamedTuple):
@@ -138,28 +137,46 @@ def _tests(name: Name, tree: Tree) -> Iterator[Meant]:
 
 
 def _testpaths(folder: str, tree: Tree) -> tuple[list[str], str]:
-    """The setting of pytest, and the file that has it: https://docs.pytest.org/en/stable/reference/customize.html."""
+    """Which tests are run where none is named, and the file that says so."""
+    file, found = _set("testpaths", folder, tree)
+    return [posixpath.normpath(one) for one in found if not one.startswith("/")], file
+
+
+def set_folders(name: Name, tree: Tree) -> list[str]:
+    """The folders that pytest's own setting adds to those that imports start from."""
+    found = []
+    for folder in {above: None for path in paths(name, tree) for above in upwards(path)}:
+        for one in _set("pythonpath", folder, tree)[1]:
+            path = posixpath.normpath(posixpath.join(folder, one))
+            if not path.startswith(("/", "..")):
+                found.append("" if path == "." else path)
+    return found
+
+
+def _set(key: str, folder: str, tree: Tree) -> tuple[str, list[str]]:
+    """A setting of pytest's in a folder: https://docs.pytest.org/en/stable/reference/customize.html."""
     for file in (posixpath.join(folder, name) for name in _CONFIGURATION):
         content = tree.read([file])[file] if tree.is_file(file) else None
-        found = [] if content is None else _configured(file, content)
+        found = _value(file, content, key) if content is not None and key.encode() in content else []
         if found:
-            return [posixpath.normpath(one) for one in found if not one.startswith("/")], file
-    return [], ""
+            return file, found
+    return "", []
 
 
-def _configured(file: str, content: bytes) -> list[str]:
+def _value(file: str, content: bytes, key: str) -> list[str]:
     if not file.endswith(".toml"):
-        return [word for value in _TESTPATHS.findall(content.decode("utf-8", "replace")) for word in value.split()]
+        text = content.decode("utf-8", "replace")
+        values = re.findall(rf"^{key}[ \t]*[=:](.*(?:\n[ \t]+\S.*)*)", text, re.MULTILINE)
+        return [word for value in values for word in value.split()]
     try:
-        value: object = toml.read(content)
+        top = toml.read(content)
     except toml.TomlFault:
         return []
-    top = value if isinstance(value, dict) else {}
     tool = top.get("tool")
-    pytest = tool.get("pytest") if isinstance(tool, dict) else top.get("pytest", top)
+    pytest = tool.get("pytest") if isinstance(tool, dict) else top.get("pytest")
     tables = [pytest, pytest.get("ini_options")] if isinstance(pytest, dict) else []
     for table in tables:
-        found = table.get("testpaths") if isinstance(table, dict) else None
+        found = table.get(key) if isinstance(table, dict) else None
         if isinstance(found, str):
             return found.split()
         if isinstance(found, list):

@@ -42,7 +42,7 @@ class LaneClosures:
 
     def closure(self, lane: Lane, *, whole: bool = False) -> Closure:
         """What a lane's sources reach. whole: also by what its `!` patterns take out of the folders that its checks name."""
-        return self._closure(lambda settings: self._named(lane, settings, whole=whole), self.settings(lane))
+        return self._closure(lambda settings: self.sources(lane, settings, whole=whole), self.settings(lane))
 
     def of_sources(self, sources: Iterable[str], settings: Settings) -> Closure:
         """What sources reach that no lane declares."""
@@ -57,8 +57,9 @@ class LaneClosures:
                 return found
             settings = more
 
-    def _named(self, lane: Lane, settings: Settings, *, whole: bool = False) -> list[Source]:
-        """A lane's sources: what its declaration lets through, else what its checks name."""
+    def sources(self, lane: Lane, settings: Settings | None = None, *, whole: bool = False) -> list[Source]:
+        """A lane's sources: what its declaration lets through, else what its checks name. whole: as above."""
+        settings = self.settings(lane) if settings is None else settings
         declared = lane.closure
         if declared is not None and declared.sources is not None:
             return [Source(path) for path in self.declared(lane)]
@@ -108,6 +109,8 @@ class LaneClosures:
         for name in named(lane):
             if name.kind in found:
                 found[name.kind] += name.paths()
+            elif name.kind in ("tests", "testpaths"):
+                found["pythonpath"] += naming.set_folders(name, self.tree)
         return _added(declared, found["include"], found["pythonpath"])
 
     def explore(self, lanes: Iterable[Lane]) -> None:
@@ -115,7 +118,7 @@ class LaneClosures:
         by_settings: dict[Settings, list[Source]] = {}
         for lane in lanes:
             settings = self.settings(lane)
-            by_settings.setdefault(settings, []).extend(self._named(lane, settings))
+            by_settings.setdefault(settings, []).extend(self.sources(lane, settings))
         for settings, sources in by_settings.items():
             self._graph.closure(sources, settings)
 

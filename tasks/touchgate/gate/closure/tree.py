@@ -102,6 +102,7 @@ class _Walked:
         self._folders: dict[str, Mapping[str, Entry] | None] = {}
         self._names: dict[str, list[str]] = {}
         self._places: dict[str, _Place] = {}
+        self._below: dict[str, list[str]] = {}
 
     def _entries(self, folder: str) -> Mapping[str, Entry] | None:
         raise NotImplementedError
@@ -194,6 +195,11 @@ class _Walked:
 
     def below(self, folder: str) -> Iterable[str]:
         """See Tree."""
+        if folder not in self._below:
+            self._below[folder] = self._below_anew(folder)
+        return self._below[folder]
+
+    def _below_anew(self, folder: str) -> list[str]:
         found: list[str] = []
         waiting = [(folder, frozenset[str]())]
         while waiting:
