@@ -118,3 +118,38 @@ def test_the_commands(project):
     assert (done.returncode, done.stdout.count("note: ")) == (0, 2)
     done = project.doit("lanes", "check", "w.yml", "--source", "k/a.cu", "--include", "third")
     assert (done.returncode, "add `third/deep/z.h`" in done.stdout) == (1, True)
+
+
+@pytest.mark.parametrize(
+    ("line", "suggestion"),
+    [
+        ('#include "util.h"', "`closure: {include: [lib]}`"),
+        ("#include <util.h>", None),
+        ("#include <deep/util.h>", "`closure: {include: [lib/x]}`"),
+        ("import helper", "`closure: {python: [tools]}`"),
+        ("from pack import part", "`closure: {python: [tools/deep]}`"),
+        ("import string", None),
+        ("import gone", None),
+    ],
+)
+def test_where_a_name_would_be_found(line, suggestion):
+    """The shortest folder that has it; of a bare name in angles nothing is sure, nor of one of Python's own modules."""
+    files = {"lib/util.h": "", "lib/x/deep/util.h": "", "tools/helper.py": "", "tools/deep/helper.py": ""}
+    files |= {"tools/deep/pack/__init__.py": "", "tools/string.py": ""}
+    source = "k/a.cu" if line.startswith("#") else "k/a.py"
+    notes = told(f"  a: {{paths: [k/**], checks: [compile: {source}]}}\n", {source: f"{line}\n", **files})[1]
+    assert [note.partition("if that is meant: ")[2].rstrip(")") for note in notes] == ([suggestion] if suggestion else [])
+
+
+def test_sources_that_match_no_file():
+    """With the place of the pattern. A lane's own patterns as sources are looked at by another rule."""
+    found, _ = told(
+        "  a:\n    paths: [k/**, common/**]\n"
+        "    closure: {from: [k/*.cu, 'q/*.cu', '!k/x', gone.cu]}\n    checks: [command: x]\n"
+    )
+    message = "in the closure of lane 'a' matches no file: nothing is read for it"
+    assert found == [
+        f"no-source tasks/k.yml:4:30: 'q/*.cu' {message}",
+        f"no-source tasks/k.yml:4:48: 'gone.cu' {message}",
+    ]
+    assert told("  a: {paths: [k/**, common/**, q/*.cu], closure: paths, checks: [command: x]}\n")[0] == []
