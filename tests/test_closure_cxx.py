@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from touchgate.gate.closure.cache import Cache
 from touchgate.gate.closure.cxx import read, scan
-from touchgate.gate.closure.graph import Graph
+from touchgate.gate.closure.graph import Graph, Source
 from touchgate.gate.closure.references import Settings
 
 from .closure_trees import Memory
@@ -37,6 +37,26 @@ def named(text: str) -> list[str]:
         ("#if 0\n#include <a>\n#else\n#include <b>\n#endif\n", ["<a>", "<b>"]),
         ("x = a <b> c; // <d>\n", []),
         ("#include <a\\\n>\n", ["<a>"]),
+        ("??=include <a>\n??=inc??/\nlude <b>\n#include <c??/ \nd>\n", ["<a>", "<b>", "<cd>"]),
+        ("// ??/\n#include <a>\n", ["<a>"]),
+        ("x\r#include <a>\r", ["<a>"]),
+        ("// x\r#include <a>\n#include <b>\n", ["<b>", "<a>"]),
+        ("#/* x\n */ include /**/ <a>\n#\0 include\0<b>\n", ["<a>", "<b>"]),
+        ("#\\\n\\\ninc\\ \nlude \\\n<a\\\n.h>\n", ["<a.h>"]),
+        ('auto s = R"(\\\n)\\\n")"; \n#include <a>\n', ["<a>"]),
+        ('auto s = R"a"b()b")a"b";\n#include <a>\n', ["<a>"]),
+        ('R"x()x\\\n"\n#include <no>\n)x"\n#include <a>\n', ["<a>"]),
+        ('#pragma GCC dependency "a.h"\n#pragma clang dependency <b.h> why\n', ["bytes a.h", "bytes <b.h>"]),
+        ('#pragma include_alias("a.h", "b.h")\n%:pragma include_alias( <c> , <d> )\n', ['"b.h"', "<d>"]),
+        ('#pragma comment(lib, "a.lib")\n#pragma once\n#pragma omp parallel\n', ["bytes a.lib"]),
+        (
+            '_Pragma("GCC dependency \\"a.h\\"") __pragma(include_alias("x", "b.h")) _Pragma("once") _Pragma(#x)',
+            ["bytes a.h", '"b.h"'],
+        ),
+        ('asm(".incbin \\"a.bin\\"\\n\\t.include \\"b.inc\\"");\n', ["bytes a.bin", '"b.inc"']),
+        ('.incbin "a.bin", 4\n  .INCLUDE "b.s"\n# it\'s\n#include "c.h"\n', ['"c.h"', "bytes a.bin", '"b.s"']),
+        ('#if __has_include_next(<a>)\n#line 3 "no.h"\n# 4 "no.h"\n', ["<a>"]),
+        ('#include MACRO /* "\n#include <no> */\n#include <a>\n', ["<a>"]),
     ],
 )
 def test_names(text, names):
@@ -48,8 +68,18 @@ def test_names(text, names):
     [
         ("\n#include MACRO(x)\n", [(2, "#include MACRO(x)", "a macro says what")]),
         ("import a.b;\n", [(1, "import a.b", "a module's file has any name")]),
-        ('asm(".incbin \\"x\\"");', [(1, ".incbin", "the assembler reads a file")]),
-        ("a\rb", [(1, "a carriage return", "compilers do not agree whether it ends a line")]),
+        (
+            "import :part;\nmodule a.b;\n",
+            [(1, "import :part", "a module's file has any name"), (2, "module a.b", "a module's file has any name")],
+        ),
+        (
+            'asm(".incbin " FILE "\\n");\n.incbin NAME\n',
+            [(1, ".incbin", "the assembler reads a file"), (2, ".incbin", "the assembler reads a file")],
+        ),
+        ('asm("\\t.include " FILE "\\n"); x.include = "a";', [(1, ".include", "the assembler reads a file")]),
+        ("#pragma GCC dependency FILE\n", [(1, "#pragma GCC dependency", "a macro says what")]),
+        ('_Pragma(R"(GCC dependency "x")")', [(1, "_Pragma(R", "a macro says what")]),
+        ("#pragma clang module import a.b\n", [(1, "#pragma clang module import a.b", "a module's file has any name")]),
     ],
 )
 def test_what_can_not_be_told_is_said(text, unresolved):
@@ -73,7 +103,7 @@ def test_much_of_the_same_is_read_in_one_go(text):
 
 
 def reached(files, *sources, settings=None) -> list[str]:
-    return sorted(Graph(Memory(files), Cache(None)).closure(sources, settings or Settings()).files)
+    return sorted(Graph(Memory(files), Cache(None)).closure(map(Source, sources), settings or Settings()).files)
 
 
 @pytest.mark.parametrize(
@@ -133,21 +163,33 @@ NOISE = (
     "#define LONG{n}(x) do {{ \\\n x; \\\n }} while (0)",
     "#if 0\nit's not \" code /* \n*/\n#endif",
     "#pragma once",
+    'const char *q{n} = R"x(\\\n#include "no.h"\n)\\\nx" )x";',
+    'const char *p{n} = R"(\n#include "no.h" \\\n)" "//" R"??/(/*)??/"; // */',
+    '_Pragma("GCC poison no{n}") int o{n}; \\\n\\\n\\\n',
+    "#pragma GCC diagnostic push /* \n#include <no.h>\n*/",
+    '#define SAID{n} _Pragma("once") /* */ L"//" u8R"(/*)"',
     "??/",
     "#line 7",
 )
 
 
-def a_directive(choose: random.Random, name: str) -> str:
-    sharp = choose.choice(("#", "# ", "#\t", " #", "%:", "/* x */ #", "/*\n*/#", "# /* \n */ "))
-    word = choose.choice(("include", "include", "include", "inc\\\nlude", "in\\\r\nclude"))
-    gap = choose.choice((" ", "", "\t", "/**/", " \\\n ", '  /* " */ '))
+def a_directive(choose: random.Random, name: str, *, trigraphs: bool) -> str:
+    sharps = ("#", "# ", "#\t", " #", "%:", "/* x */ #", "/*\n*/#", "# /* \n */ ", "#\\\n", "%\\\n\\\n:", "/\\\n**/#", "\f#")
+    sharp = choose.choice((*sharps, "??=", "??=??/\n", "?\\\n?=") if trigraphs else sharps)
+    words = ("include", "include", "include", "inc\\\nlude", "in\\\r\nclude", "i\\\n\\\n\\\nnclude")
+    word = choose.choice((*words, "in??/\nclude") if trigraphs else words)
+    gap = choose.choice((" ", "", "\t", "/**/", " \\\n ", '  /* " */ ', "/\\\n* x *\\\n/", "\v"))
     end = choose.choice(("", " ", " // why", " /* why */", " /* why\n */"))
     return f"{sharp}{word}{gap}{name}{end}"
 
 
+def has_trigraphs(seed: int) -> bool:
+    return bool(seed % 2)
+
+
 def a_tree(seed: int) -> dict[str, str]:
     choose = random.Random(seed)
+    trigraphs = has_trigraphs(seed)
     paths = sorted({choose.choice(FOLDERS) + choose.choice(NAMES) for _ in range(choose.randint(2, 16))})
     files = {}
     for path in ["k/main.cu", *paths]:
@@ -161,22 +203,22 @@ def a_tree(seed: int) -> dict[str, str]:
                 )
             elif kind < 0.6 and target.startswith("inc/"):
                 name = target.removeprefix("inc/")
-                lines.append(a_directive(choose, choose.choice((f"<{name}>", f'"{name}"'))))
+                lines.append(a_directive(choose, choose.choice((f"<{name}>", f'"{name}"')), trigraphs=trigraphs))
             else:
                 up = "../" * path.count("/")
                 spelled = choose.choice(("", "./")) + up + choose.choice(("", "k/../" if "k/" in str(paths) else "")) + target
-                lines.append(a_directive(choose, f'"{spelled}"'))
+                lines.append(a_directive(choose, f'"{spelled}"', trigraphs=trigraphs))
             if choose.random() < 0.1:
                 lines[-1] = f"#if __has_include(<{choose.choice(NAMES)}>)\n#endif\n{lines[-1]}"
         files[path] = "\n".join(lines) + choose.choice(("\n", "\n\n", ""))
     return files
 
 
-def read_by_compiler(files: dict[str, str], folder: Path) -> set[str] | None:
+def read_by_compiler(files: dict[str, str], folder: Path, *options: str) -> set[str] | None:
     for path, text in files.items():
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
         (folder / path).write_bytes(text.encode())
-    command = ["g++", "-x", "c++", "-std=c++17", "-w", "-MM", "-MT", "x", "-I", "inc", "k/main.cu"]
+    command = ["g++", "-x", "c++", "-std=c++17", "-w", "-MM", "-MT", "x", "-I", "inc", *options, "k/main.cu"]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     if done.returncode:
         return None
@@ -189,7 +231,7 @@ def compare(seeds: range, folder: Path) -> int:
     for seed in seeds:
         files = a_tree(seed)
         mine = reached(files, "k/main.cu", settings=Settings(include=("inc",)))
-        theirs = read_by_compiler(files, folder / str(seed))
+        theirs = read_by_compiler(files, folder / str(seed), *(["-trigraphs"] if has_trigraphs(seed) else []))
         assert theirs is None or theirs <= set(mine), (seed, theirs - set(mine))
         files_read += len(theirs or ())
     return files_read

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import ast
+import contextlib
+import importlib.util
+import posixpath
 import random
 import sys
 import sysconfig
@@ -14,8 +17,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from touchgate.gate.closure.cache import Cache
-from touchgate.gate.closure.graph import Graph
-from touchgate.gate.closure.python import _CALLS, read
+from touchgate.gate.closure.graph import Graph, Source
+from touchgate.gate.closure.python import read
+from touchgate.gate.closure.python_calls import FUNCTIONS
 from touchgate.gate.closure.references import Settings
 
 from .closure_trees import Memory
@@ -64,6 +68,9 @@ def named(text: str | bytes) -> list[str]:
         ("\ufeffimport a", ["a"]),
         ("import \U0001d41a, \uff41b", ["a", "ab"]),
         ("import a·b", ["a·b"]),
+        ("\fimport a\n\f  import b \\\r\n , c", ["a", "b", "c"]),
+        ("x = t'{a:{'}'}}' ; import b", ["b"]),
+        ('x = f"{f"{"a"}"}" ; import b', ["b"]),
         ("importlib.import_module('a.b')", ["a.b"]),
         ("import_module(\n  '.x', __package__)", [".x"]),
         ("importlib.import_module(name='a' \"b\")", ["ab"]),
@@ -73,6 +80,40 @@ def named(text: str | bytes) -> list[str]:
         ("pytest_plugins = ['a.b', 'c']", ["a.b", "c"]),
         ("def import_module(name): pass", []),
         ("from importlib import import_module as load", ["importlib: import_module"]),
+        ("def f(): im('a')\nfrom importlib import import_module as im", ["a", "importlib: import_module"]),
+        ("im = importlib.import_module; im('a'); i2 = im; i2('b')", ["a", "b"]),
+        ("def f(load=import_module): load('a')\nself.load = import_module; self.load('b')", ["a", "b"]),
+        ("import importlib as il; il.import_module('a')", ["importlib", "a"]),
+        ("getattr(importlib, 'import_module')('a'); vars(importlib)['import_module']('b')", ["a", "b"]),
+        ("importlib.__dict__['import_module']('a'); __builtins__['__import__']('b')", ["a", "b"]),
+        (
+            "import_module('.q', 'p'); import_module('..q', package='p.r'); import_module(package='p', name='.s')",
+            ["p.q", "p.s"],
+        ),
+        ("import_module('.q', __package__); import_module('.q', package=__name__)", [".q"]),
+        (
+            "__import__('a', fromlist=['b', 'c']); __import__(name='d', level=2); __import__('e', None, None, (), 0)",
+            ["a: b, c", "..d", "e"],
+        ),
+        ("spec_from_file_location('h', 'x/h.py'); SourceFileLoader('g', path='g.py')", ["x/h.py", "g.py"]),
+        (
+            "from runpy import run_path; run_path('a.py'); runpy.run_module('p.m')",
+            ["runpy: run_path", "a.py", "p.m", "p.m: __main__"],
+        ),
+        ("exec('import a\\nfrom b import c'); eval(\"__import__('d')\"); exec(\"exec('import e')\")", ["a", "b: c", "d", "e"]),
+        ("exec 'import a'", ["a"]),
+        ("exec(open('a.py').read()); exec(compile(Path('b.py').read_text(), 'b.py', 'exec'))", ["a.py", "b.py"]),
+        ("imp.load_source('a', 'a.py'); load_dynamic('b', 'b.so'); imp.load_dynamic('b', 'b.so')", ["a.py", "b.so"]),
+        ("pkgutil.get_data('p', 'd/f.bin'); resources.read_text('p', 'g')", ["p", "d/f.bin", "g"]),
+        ("importlib.resources.files('p') / 'd' / 'f'; files('q').joinpath('g', 'h')", ["p", "d/f", "q", "g/h"]),
+        ("mock.patch('a.b.c'); x.patch('/url'); setattr(x, 'a.b', 1); resolve_name('d:e')", ["a.b.c", "d.e"]),
+        (
+            "pytest_plugins = 'a'\npytest_plugins = ('b', 'c')\npytest_plugins += ['d']\npytest_plugins: list[str] = ['e']",
+            ["a", "b", "c", "d", "e"],
+        ),
+        ("import a; import b\nif x: import c", ["a", "b", "c"]),
+        ("import a\0\nimport b", ["a", "b"]),
+        ("model.eval(); re.compile('import no'); x.exec('import no'); eval = 3", []),
         ("__all__ = ['a', *b]\n__all__ += ('c',)", ["a", "*", "c"]),
         ("__all__: list[str] = ['a']", ["a"]),
         ("for name in __all__:\n    'x'", []),
@@ -93,6 +134,25 @@ def test_names(text, names):
         ("import_module(f'a.{b}')", [(1, "import_module(b'...')")]),
         ("load = importlib.import_module\n", [(1, "import_module")]),
         ("importlib.util.find_spec(name)", []),
+        ("from importlib import import_module as im\nx = map(im, names)", [(2, "im")]),
+        ("importlib.import_module('.q', package=p)", [(1, "import_module('.q',package=p)")]),
+        ("__import__('a', g, l, names)", [(1, "__import__('a',g,l,names)")]),
+        ("spec_from_file_location('h', path)", [(1, "spec_from_file_location('h',path)")]),
+        ("SourceFileLoader('h', x / 'y')", [(1, "SourceFileLoader('h',x/'y')")]),
+        ("class A(SourceFileLoader): pass", [(1, "SourceFileLoader")]),
+        ("runpy.run_path(p); run_path(p); f(run_path)", [(1, "run_path(p)")]),
+        ("exec(code); eval(f'{a}')", [(1, "exec(code)"), (1, "eval(a'...')")]),
+        ("f(exec)\nmodel.eval()", [(1, "exec")]),
+        ("getattr(importlib, name)(x)\ngetattr(x, name)", [(1, "getattr(importlib,name)(x)")]),
+        ("f = getattr(importlib, 'import_module')", [(1, "getattr(importlib,'import_module')")]),
+        ("pytest_plugins = [a, 'b']", [(1, "pytest_plugins")]),
+        ("pkgutil.get_data(p, f); resources.files('p').iterdir()", [(1, "get_data(p,f)"), (1, "files('p').iterdir()")]),
+        ("sys.path.insert(0, 'lib')\nfor p in sys.path: print(sys.path[0])", [(1, "path.insert(0,'lib')")]),
+        ("import sys as s\ns.path += [x]; self.path.append(y)", [(2, "path+=[x]")]),
+        ("from sys import path as p\np.append(x)", [(2, "p.append(x)")]),
+        ("sys.path[0:0] = ['a']\nsys.path = ['b'] + sys.path", [(1, "path[0:0]=['a']"), (2, "path=['b']+sys.path")]),
+        ("sys.meta_path.insert(0, F())\n__path__ = extend_path(__path__, __name__)", [(1, "sys.meta_path"), (2, "__path__")]),
+        ("monkeypatch.syspath_prepend(x); site.addsitedir('a')", [(1, "syspath_prepend(x)"), (1, "addsitedir('a')")]),
         ("# coding: nothing-like-it\nimport a", [(1, "the encoding nothing-like-it")]),
     ],
 )
@@ -138,18 +198,51 @@ def test_deep_nesting_ends():
 
 
 def imports_of(tree: ast.AST) -> set[tuple[str, tuple[str, ...]]]:
-    found = set()
+    found: set[tuple[str, tuple[str, ...]]] = set()
+    renamed = {}
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             found |= {(alias.name, ()) for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
             found.add(("." * node.level + (node.module or ""), tuple(alias.name for alias in node.names)))
-        elif isinstance(node, ast.Call):
+            renamed |= {alias.asname: alias.name for alias in node.names if alias.asname and alias.name in FUNCTIONS}
+        elif isinstance(node, (ast.Assign, ast.NamedExpr)) and isinstance(node.value, ast.Attribute):
+            targets = node.targets[-1:] if isinstance(node, ast.Assign) else [node.target]
+            names = {target.id for target in targets if isinstance(target, ast.Name) and node.value.attr in FUNCTIONS}
+            renamed |= dict.fromkeys(names, node.value.attr)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call):
             name = getattr(node.func, "id", getattr(node.func, "attr", None))
-            first = node.args[0] if node.args else None
-            if name in _CALLS and isinstance(first, ast.Constant) and isinstance(first.value, str):
-                found.add((first.value, ()))
+            found |= called(renamed.get(name, name), isinstance(node.func, ast.Attribute), node)
     return found
+
+
+def called(name: str | None, is_method: bool, call: ast.Call) -> set[tuple[str, tuple[str, ...]]]:
+    def constant(index: int, keyword: str) -> object:
+        values = [one.value for one in call.keywords if one.arg == keyword] or call.args[index : index + 1]
+        return values[0].value if values and isinstance(values[0], ast.Constant) else None
+
+    if name in ("exec", "eval") and not is_method and isinstance(constant(0, ""), str):
+        try:
+            return imports_of(ast.parse(constant(0, "")))
+        except (SyntaxError, ValueError, RecursionError):
+            return set()
+    function = FUNCTIONS.get(name)
+    value = constant(function.position, function.keyword) if function else None
+    if not value or not isinstance(value, str) or function.kind == "root":
+        return set()
+    if function.kind in ("file", "bytes"):
+        return set() if function.common and not is_method else {(value, ())}
+    if function.kind == "relative" and len(call.args) + len(call.keywords) > 1:
+        package = constant(1, "package")
+        with contextlib.suppress(ImportError):
+            return {(importlib.util.resolve_name(value, package), ())} if isinstance(package, str) and package else set()
+        return set()
+    if (function.kind == "object" and not ("." in value and ":" not in value)) or (
+        name == "__import__" and len(call.args) > 1
+    ):
+        return set()
+    return {(value, ())}
 
 
 def missed(content: bytes) -> set[object] | None:
@@ -160,7 +253,11 @@ def missed(content: bytes) -> set[object] | None:
             tree = ast.parse(content)
         except (SyntaxError, ValueError, RecursionError, MemoryError):
             return None
-    return imports_of(tree) - {(one.text, one.candidates) for one in read(content).references if one.how != "all"}
+        seen = imports_of(tree)
+    mine = read(content).references
+    found = {(posixpath.normpath(text), ()) for how, text, *_ in mine if how in ("file", "bytes")}
+    found |= {(one.text, tuple(name for name in one.candidates if ":" not in name)) for one in mine if one.how != "all"}
+    return {one for one in seen if one not in found and (posixpath.normpath(one[0]), ()) not in found}
 
 
 NAMES = ("a", "b_1", "Cc", "importer", "fromage", "as_", "f", "rb", "\u00e9t\u00e9", "match", "_")
@@ -195,7 +292,29 @@ def an_import(choose: random.Random) -> str:
         first, last = choose.choice(("", "\n")), choose.choice(("", ",", "\n"))
         joint = choose.choice((", ", ",\n  ", ", # import no\n", "\n,\n"))
         return f"{start}{choose.choice(('', ' '))}({first}{joint.join(names)}{last})"
+    if choose.random() < 0.6:
+        return choose.choice(CALLS).replace("MODULE", a_module(choose)).replace("NAME", choose.choice(NAMES[:4]))
     return f"{choose.choice(('importlib.import_module', '__import__', 'import_module'))}({choose.choice(TEXTS[:1])})"
+
+
+CALLS = (
+    "from importlib import import_module as NAME; NAME('MODULE')",
+    "NAME = importlib.import_module; NAME(name='MODULE')",
+    "g(NAME := importlib.import_module) ; NAME(\n'MODULE')",
+    "import importlib as il; il . import_module ('MODULE', )",
+    "import_module('..x.NAME', 'MODULE.z.y')",
+    "import_module(package='MODULE', name='.NAME')",
+    "util.spec_from_file_location('NAME', 'x/NAME.py')",
+    "spec_from_file_location(location='NAME.py', name='h')",
+    "m.SourceFileLoader(fullname='NAME', path='lib/NAME.py').load_module()",
+    "runpy.run_path('x/NAME.py', run_name='__main__')",
+    "runpy.run_module('MODULE')",
+    "exec('import MODULE; from NAME import b as c')",
+    'exec("""\\nimport MODULE\\nexec(\'import NAME\')""" , {})',
+    "eval('__import__(\"MODULE\")')",
+    "pkgutil.resolve_name('MODULE.NAME')",
+    "mock.patch('MODULE.NAME')",
+)
 
 
 def a_statement(choose: random.Random) -> str:
@@ -278,7 +397,7 @@ def test_made_files_against_tree_sitter():
 
 
 def reached(files, *sources, settings=None) -> list[str]:
-    return sorted(Graph(Memory(files), Cache(None)).closure(sources, settings or Settings()).files)
+    return sorted(Graph(Memory(files), Cache(None)).closure(map(Source, sources), settings or Settings()).files)
 
 
 @pytest.mark.parametrize(
@@ -333,6 +452,37 @@ def test_tests_come_with_what_pytest_loads():
     found = ["conftest.py", "t/conftest.py", "t/helper.py", "t/other.py", "t/u/conftest.py", "t/u/test_x.py"]
     assert reached(files, "t/u/test_x.py") == found
     assert reached(files, "t/u/plain.py") == ["t/u/plain.py"]
+
+
+@pytest.mark.parametrize(
+    ("source", "others", "found"),
+    [
+        ("spec_from_file_location('h', 'u/h.py')",
+         ["p/q/u/h.py", "p/u/h.py", "u/h.py", "h.py"], ["p/q/u/h.py", "p/u/h.py", "u/h.py"]),
+        ("runpy.run_path(os.path.join(os.path.dirname(__file__), '..', 'h.py'))", ["p/h.py", "h.py", "p/q/h.py"], ["p/h.py"]),
+        ("runpy.run_path(Path(__file__).resolve().parent / 'u' / 'h.txt')", ["p/q/u/h.txt", "u/h.txt"], ["p/q/u/h.txt"]),
+        ("runpy.run_path(str(Path(__file__).parents[1].joinpath('h')))", ["p/h/__main__.py", "p/h/x.py"], ["p/h/__main__.py"]),
+        ("runpy.run_path(dirname(dirname(abspath(__file__))) + '/h.py')", ["p/h.py", "h.py"], ["p/h.py"]),
+        ("runpy.run_path('/h.py'); runpy.run_path('../../../h.py')", ["h.py"], []),
+        ("exec((Path(__file__).parent / 'h.py').read_text())", ["p/q/h.py", "h.py"], ["p/q/h.py"]),
+        ("runpy.run_module('m')", ["m/__init__.py", "m/__main__.py", "m/x.py"], ["m/__init__.py", "m/__main__.py"]),
+        ("import_module('.b', 'm')", ["m/__init__.py", "m/b.py", "p/q/b.py"], ["m/__init__.py", "m/b.py"]),
+        ("__import__('m', fromlist=['b'])", ["m/__init__.py", "m/b.py"], ["m/__init__.py", "m/b.py"]),
+        ("pkgutil.get_data('m', 'd/t.bin')", ["m/__init__.py", "m/d/t.bin", "d/t.bin"], ["m/__init__.py", "m/d/t.bin"]),
+        ("sys.path.insert(0, 'lib'); import h, lib.i",
+         ["lib/h.py", "lib/i.py", "p/q/lib/h.py"], ["lib/h.py", "lib/i.py", "p/q/lib/h.py"]),
+        ("sys.path.insert(0, os.path.join(os.path.dirname(__file__), 'lib'))\nfrom h import i",
+         ["lib/h.py", "p/q/lib/h.py"], ["p/q/lib/h.py"]),
+        ("sys.path += [str(Path(__file__).parent.parent), 'x']; import h",
+         ["p/h.py", "x/h.py", "h/h.py"], ["p/h.py", "x/h.py"]),
+        ("exec('sys.path.append(\"lib\")'); import h", ["lib/h.py"], ["lib/h.py"]),
+        ("def test_x(): pass", ["p/conftest.py", "conftest.py", "p/q/r/conftest.py"], ["conftest.py", "p/conftest.py"]),
+        ("SourceFileLoader('h', 'h.so')", ["h.so"], ["h.so"]),
+    ],
+)  # fmt: skip
+def test_files_and_folders_that_a_file_says(source, others, found):
+    files = {"p/q/x.py": source, **dict.fromkeys(others, "")}
+    assert reached(files, "p/q/x.py") == sorted([*found, "p/q/x.py"])
 
 
 def test_circles_and_submodules():

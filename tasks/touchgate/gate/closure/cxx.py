@@ -8,177 +8,191 @@ from __future__ import annotations
 
 import posixpath
 import re
-from bisect import bisect_left
 from typing import TYPE_CHECKING
 
+from touchgate.gate.closure.cxx_text import decoded, readings
 from touchgate.gate.closure.references import Found, Reference, Unresolved
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from touchgate.gate.closure.cxx_text import Joined
     from touchgate.gate.closure.references import Settings
     from touchgate.gate.closure.tree import Tree
 
-VERSION = 1
+VERSION = 2
 FOLDERS = ("", "include")
 """Include folders beside the declared ones."""
 
-_SPLICE = "\x01"
-"""Stands for a backslash and line end while a text is read: within raw strings they are no splice, elsewhere nothing."""
-_S = f"{_SPLICE}*"
 # In one way only: what a search may try in many ways takes it long where there are many comments.
-_COMMENT = rf"/{_S}\*[^*]*(?:\*(?!{_S}/)[^*]*)*(?:\*{_S}/|\Z)"
-_BLANK = rf"(?:[ \t\f\v{_SPLICE}]|{_COMMENT})*"
-
-
-def _word(text: str) -> str:
-    return _S.join(text)
-
-
-_KEYWORD = "|".join(_word(text) for text in ("include_next", "include", "import", "embed"))
-_NAME = rf"[^\W\d][\w{_SPLICE}]*"
-_SUFFIX = rf"(?:{_S}{_NAME})?"
+_COMMENT = r"/\*[^*]*(?:\*(?!/)[^*]*)*(?:\*/|\Z)"
+_BLANK = rf"(?:[ \t\f\v\0]|{_COMMENT})*"
+_NAME = r"[^\W\d]\w*"
+_SUFFIX = rf"(?:{_NAME})?"
 _START = rf"(?:\A|(?<=\n)) {_BLANK}"
+_PRAGMA = rf"""
+    (?: (?:GCC|clang) {_BLANK} )? (?P<PREFIXdepends>dependency|pch_preprocess) (?!\w) {_BLANK}
+          (?: "(?P<PREFIXfile>[^"\n]+)" | <(?P<PREFIXsystem>[^>\n]+)> | )
+    | include_alias {_BLANK} \( {_BLANK} (?:"[^"\n]+"|<[^>\n]+>) {_BLANK} , {_BLANK}
+          (?: "(?P<PREFIXalias>[^"\n]+)" | <(?P<PREFIXalias_system>[^>\n]+)> )
+    | comment {_BLANK} \( {_BLANK} lib {_BLANK} , {_BLANK} "(?P<PREFIXlibrary>[^"\n]+)"
+    | (?P<PREFIXmodule>clang {_BLANK} module {_BLANK} (?:import|load) (?!\w) [^\n]*)
+"""
 _TEXT = re.compile(
     rf"""
-      {_START} (?:\#|%{_S}:) {_BLANK} (?P<directive>{_KEYWORD}) (?![\w]) {_BLANK}
-          (?: "(?P<name>[^"\n]+)" | <(?P<system>[^>\n]+)> | (?P<computed>[^\n]*) )
-    | {_START} (?:{_word("export")} {_BLANK})? (?P<unit>{_word("import")}) {_BLANK}
-          (?: "(?P<unit_name>[^"\n]+)" | <(?P<unit_system>[^>\n]+)> | (?P<module>{_NAME}(?:\.{_NAME})*) {_BLANK} ; )
-    | (?P<has>{_word("__has_")}{_S}(?:{_word("include_next")}|{_word("include")}|{_word("embed")})(?:{_S}_{_S}_)?) (?!\w)
+      {_START} (?:\#|%:) {_BLANK} (?: (?P<directive>include_next|include|import|embed) (?!\w) {_BLANK}
+            (?: "(?P<name>[^"\n]+)" | <(?P<system>[^>\n]+)> | (?=(?P<computed>[^\n]*)) )
+          | pragma (?!\w) {_BLANK} (?:{_PRAGMA.replace("PREFIX", "in_")}) )
+    | {_START} (?:export {_BLANK})? (?P<unit>import) {_BLANK}
+          (?: "(?P<unit_name>[^"\n]+)" | <(?P<unit_system>[^>\n]+)>
+            | (?P<module>:?{_BLANK}{_NAME}(?:[.:]{_NAME})*) {_BLANK} [;\[] )
+    | {_START} (?P<part>module) (?!\w) {_BLANK} (?P<whole>{_NAME}(?:\.{_NAME})*) {_BLANK} ;
+    | (?P<has>__has_(?:include_next|include|embed)(?:__)?) (?!\w)
           (?P<called> {_BLANK} \( {_BLANK} (?: "(?P<asked>[^"\n]+)" | <(?P<asked_system>[^>\n]+)> | (?P<asked_computed>) ) )?
-    | /{_S}/[^\n]*
+    | (?:_Pragma|__pragma) {_BLANK} \( {_BLANK}
+          (?: (?:u8|[uUL])? "(?P<said>(?:\\.|[^"\\\n])*)" | (?P<said_raw>(?:u8|[uUL])?R(?="))
+          | (?:{_PRAGMA.replace("PREFIX", "of_")}) )
+    | //[^\n]*
     | {_COMMENT}
-    | (?P<raw>(?:u{_S}8|[uUL])?{_S}R{_S}") (?P<open>(?P<fence>[^()\\\s]{{0,16}})\()?
-    | "(?:\\{_S}[^\n]|[^"\\\n])*(?:"{_SUFFIX})?
-    | '(?:\\{_S}[^\n]|[^'\\\n])*(?:'{_SUFFIX})?
-    | \.?[0-9](?:'?[\w.{_SPLICE}])*
+    | (?P<raw>(?:u8|[uUL])?R") (?P<open>(?P<fence>[^()\\\s]{{0,16}})\()?
+    | "(?:\\.|[^"\\\n])*(?:"{_SUFFIX})?
+    | '(?:\\.|[^'\\\n])*(?:'{_SUFFIX})?
+    | \.?[0-9](?:'?[\w.])*
     | {_NAME}
     """,
     re.VERBOSE | re.DOTALL,
 )
 _AFTER_RAW = re.compile(_SUFFIX)
-_LINE_END = re.compile(f"[\n{_SPLICE}]")
+_ASSEMBLED = re.compile(
+    r"""(?P<binary>\.incbin) \b [ \t]* (?: \\" (?P<told>[^"\\\n]+) \\" | " (?P<bare>[^"\\\n]+) " )?
+      | (?:(?<=\\[nt])|(?<![\w)\]])) \.include \b [ \t]*
+          (?: \\" (?P<told_source>[^"\\\n]+) \\" | " (?P<bare_source>[^"\\\n]+) " | (?=\\?") )""",
+    re.VERBOSE | re.IGNORECASE,
+)
+"""What the assembler reads, in its own files and in strings for it."""
 _NEAR = 300
 """Characters before a word where `defined` is looked for."""
 _LONGEST_LINE = 10_000
-_HIDDEN = re.compile(r"\r(?!\n)|\.incbin\b")
-"""A lone carriage return, which compilers do not agree about; a file that the assembler reads."""
+_LONGEST_TEXT = 200
 
 
 def read(text: bytes) -> Found:
-    """All that the content includes."""
-    return scan(text.decode("utf-8", "surrogateescape"))
+    """All that the content includes, in whatever encoding."""
+    found = [scan(one) for one in decoded(text)]
+    return found[0] if len(found) == 1 else _together(found)
 
 
 def scan(text: str) -> Found:
-    """The names in `#include`, `#import`, `#embed`, `__has_include` and imports of header units; and what is computed."""
-    text = text.removeprefix("\ufeff")
-    unresolved = [
-        Unresolved(
-            1 + text.count("\n", 0, match.start()),
-            match[0].strip() or "a carriage return",
-            _ASSEMBLER if match[0].strip() else _ENDS,
-        )
-        for match in _HIDDEN.finditer(text)
-    ]
-    joined = re.sub(r"\\[ \t\f\v]*\r?\n", _SPLICE, text.replace(_SPLICE, " ").replace("\r\n", "\n"))
-    lines = _Lines(joined)
+    """The names in `#include`, `#import`, `#embed`, `__has_include`, pragmas, the assembler's directives and imports of
+    header units; and what is computed.
+    """  # noqa: D205 (one sentence)
+    found = [_scan(joined) for joined in readings(text.removeprefix("\ufeff"))]
+    return found[0] if len(found) == 1 else _together(found)
+
+
+def _together(found: list[Found]) -> Found:
     references: dict[tuple[str, str], Reference] = {}
+    for one in found:
+        for reference in one.references:
+            references.setdefault(reference[:2], reference)
+    return Found(tuple(references.values()), tuple(dict.fromkeys(trouble for one in found for trouble in one.unresolved)))
+
+
+def _scan(joined: Joined) -> Found:
+    references: dict[tuple[str, str], Reference] = {}
+    unresolved = []
     for match, end in _matches(joined):
-        named = _named(match)
+        said = match["said"] is not None and _TEXT.match(f"#pragma {_destringized(match['said'])}")
+        named = _named(said or match)
         if named is not None:
             if named not in references:
-                references[named] = Reference(*named, lines.of(match.start(str(match.lastgroup))))
-        elif (trouble := _trouble(joined, match, end, lines)) is not None:
-            unresolved.append(trouble)
+                references[named] = Reference(*named, joined.line(match.start(str(match.lastgroup))))
+        elif (why := _trouble(joined.text, said or match, end, joined)) is not None:
+            unresolved.append(why)
+    for match in _ASSEMBLED.finditer(joined.text):
+        name = next((name for name in match.groups()[1:] if name is not None), None)
+        if name is not None and "\0" not in name:
+            named = ("bytes" if match["binary"] else "quotes"), name
+            references.setdefault(named, Reference(*named, joined.line(match.start())))
+        if name is None or (match["told"] is match["told_source"] is None and _in_string(joined.text, match.start())):
+            unresolved.append(Unresolved(joined.line(match.start()), match[0].partition('"')[0].rstrip("\\ \t"), _ASSEMBLER))
     return Found(tuple(references.values()), tuple(unresolved))
 
 
-def _matches(text: str) -> Iterator[tuple[re.Match[str], int]]:
-    """What there is, with its end; -1 for a raw string that never ends, of which only the beginning is passed over.
-
-    The end of a raw string is looked for here: in a pattern it would be looked for up to the text's end each time.
-    """
+def _matches(joined: Joined) -> Iterator[tuple[re.Match[str], int]]:
+    """What there is, with its end; -1 for a raw string that never ends, of which only the beginning is passed over."""
     place = 0
-    endless: set[str] = set()
+    text = joined.text
     while match := _TEXT.search(text, place):
         end = place = match.end()
         if match["raw"]:
-            close = f'){match["fence"]}"' if match["open"] else ""
-            end = -1 if not close or close in endless else text.find(close, place)
+            end = joined.end_of_raw(match["fence"], match.end()) if match["open"] else -1
             if end >= 0:
-                suffix = _AFTER_RAW.match(text, end + len(close))
-                end = place = suffix.end() if suffix else end + len(close)
+                suffix = _AFTER_RAW.match(text, end)
+                end = place = suffix.end() if suffix else end
             else:
-                endless.add(close)
                 place = match.end("raw")
         yield match, end
 
 
 _ASSEMBLER = "the assembler reads a file"
-_ENDS = "compilers do not agree whether it ends a line"
 _MACRO = "a macro says what"
+_MODULE = "a module's file has any name"
+_PRAGMAS = (("file", "bytes"), ("system", "bytes"), ("alias", "quotes"), ("alias_system", "angles"), ("library", "bytes"))
 _KINDS = (
     *(("name", "quotes"), ("system", "angles"), ("unit_name", "quotes"), ("unit_system", "angles")),
     *(("asked", "quotes"), ("asked_system", "angles")),
+    *((f"{where}_{group}", how) for where in ("in", "of") for group, how in _PRAGMAS),
 )
 
 
 def _named(match: re.Match[str]) -> tuple[str, str] | None:
     """How a file is named, and its name; None where the match names none."""
     for group, how in _KINDS:
-        if match[group] is not None:
-            name = match[group].replace(_SPLICE, "")
-            if "\0" in name or not name:
+        name = match[group]
+        if name is not None:
+            if "\0" in name:
                 return None
-            return ("bytes" if _is_embed(match) else how), (f"<{name}>" if _is_embed(match) and how == "angles" else name)
+            is_bytes = how == "bytes" or "embed" in (match["directive"] or match["has"] or "")
+            return ("bytes" if is_bytes else how), (f"<{name}>" if is_bytes and group.endswith("system") else name)
     return None
 
 
-def _is_embed(match: re.Match[str]) -> bool:
-    return "embed" in (match["directive"] or match["has"] or "").replace(_SPLICE, "")
-
-
-def _trouble(text: str, match: re.Match[str], end: int, lines: _Lines) -> Unresolved | None:
+def _trouble(text: str, match: re.Match[str], end: int, joined: Joined) -> Unresolved | None:
     """What can't be told at a match that names no file."""
-    line = lines.of
+    start, found = match.start(), None
     if match["raw"]:
         # Where they end, compilers do not agree about.
-        if end < 0 or ("\n" in text[match.start() : end] and {"#", "%"} & set(_line_before(text, match.start()))):
-            return Unresolved(line(match.start()), "a raw string", "compilers do not agree where it ends")
+        if end < 0 or (joined.lines_between(start, end) and {"#", "%"} & set(_line_before(text, start))):
+            found = start, "a raw string", "compilers do not agree where it ends"
     elif match["computed"] is not None:
-        written = _plain(f"#{match['directive']} {match['computed']}")
-        return Unresolved(line(match.start("directive")), written, _MACRO)
+        found = match.start("directive"), f"#{match['directive']} {match['computed']}", _MACRO
     elif match["module"] is not None:
-        return Unresolved(line(match.start("unit")), _plain(f"import {match['module']}"), "a module's file has any name")
+        found = match.start("unit"), f"import {match['module']}", _MODULE
+    elif match["whole"] is not None:
+        found = match.start("part"), f"module {match['whole']}", _MODULE
+    elif match["in_depends"] or match["of_depends"] or match["said_raw"]:
+        found = start, match[0], _MACRO
+    elif match["in_module"] or match["of_module"]:
+        found = start, match[0], _MODULE
     elif match["asked_computed"] is not None or (match["has"] and not match["called"] and not _asks(text, match)):
-        return Unresolved(line(match.start()), _plain(match[0]), _MACRO)
-    return None
+        found = start, match[0], _MACRO
+    return None if found is None else Unresolved(joined.line(found[0]), " ".join(found[1].split())[:_LONGEST_TEXT], found[2])
 
 
-class _Lines:
-    """The lines of the file by places in the text: a splice ends one too."""
-
-    def __init__(self, text: str) -> None:
-        self._text = text
-        self._ends: list[int] | None = None
-
-    def of(self, at: int) -> int:
-        """The line of a place."""
-        if self._ends is None:
-            self._ends = [match.start() for match in _LINE_END.finditer(self._text)]
-        return 1 + bisect_left(self._ends, at)
-
-
-def _plain(text: str) -> str:
-    return " ".join(text.replace(_SPLICE, "").split())
+def _destringized(literal: str) -> str:
+    return literal.replace('\\"', '"').replace("\\\\", "\\")
 
 
 def _asks(text: str, match: re.Match[str]) -> bool:
     """Whether `__has_include` stands in `defined(__has_include)` or the like, which asks about no file."""
-    line = _line_before(text, match.start())[-_NEAR:]
-    return bool(re.search(rf"(?:{_word('defined')}|{_word('def')})[\s({_SPLICE}]*\Z", line))
+    return bool(re.search(r"(?:defined|def)[\s(]*\Z", _line_before(text, match.start())[-_NEAR:]))
+
+
+def _in_string(text: str, at: int) -> bool:
+    """Whether an odd number of quotes stands before a place in its line: then the next ends a string."""
+    line = _line_before(text, at)
+    return len(line) >= _LONGEST_LINE or bool((line.count('"') - line.count('\\"')) % 2)
 
 
 def _line_before(text: str, at: int) -> str:
