@@ -1,4 +1,4 @@
-"""pynvml as far as a preflight asks it: the real one's error classes by name and code, its structs' fields, answers by table."""
+"""pynvml as far as a preflight asks it: the real error classes by name and code, the structs' fields, answers by table."""
 
 from __future__ import annotations
 

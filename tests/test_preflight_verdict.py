@@ -94,8 +94,10 @@ ROWS = {
         reading(gpu={"garbage": 1}),
         Settings(),
         "unknown",
-        "whether the host is fit can't be known: GPU-a: 1 record makes no sense in its list of processes; "
-        "driver and nvidia-ml-py may not fit together",
+        (
+            "whether the host is fit can't be known: GPU-a: 1 record makes no sense in its list of processes; "
+            "driver and nvidia-ml-py may not fit together"
+        ),
     ),
     "garbage behind somebody": (
         reading(entry(), gpu={"garbage": 2}),
@@ -113,8 +115,10 @@ ROWS = {
         reading(gpu={"used": None}, **IN_CONTAINER),
         Settings(),
         "unknown",
-        "whether the host is fit can't be known: GPU-a: processes outside of this container are not shown, and its memory "
-        "in use does not tell of them",
+        (
+            "whether the host is fit can't be known: GPU-a: processes outside of this container are not shown, and its memory "
+            "in use does not tell of them"
+        ),
     ),
     "a container on a GPU without use": (reading(gpu={"used": 3 << 20}, **IN_CONTAINER), Settings(), "fit", "the host is fit"),
     "a host that sees nobody, memory in use": (reading(gpu={"used": 3 * GIB}), Settings(), "fit", "the host is fit"),
@@ -122,8 +126,10 @@ ROWS = {
         reading(gpu={"uncorrected": 2}),
         Settings(unknown_is_fit=True),
         "not fit",
-        "the host is not fit: 2 uncorrected ECC errors on GPU-a since the driver was loaded; "
-        "it must be reset or the host restarted",
+        (
+            "the host is not fit: 2 uncorrected ECC errors on GPU-a since the driver was loaded; "
+            "it must be reset or the host restarted"
+        ),
     ),
     "no ECC errors": (reading(gpu={"uncorrected": 0}), Settings(), "fit", "the host is fit"),
     "lost": (

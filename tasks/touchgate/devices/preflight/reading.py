@@ -5,9 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
 import sys
-import threading
 import time
 from contextlib import suppress
 from dataclasses import replace
@@ -15,17 +13,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from touchgate import processes
-from touchgate.devices.preflight import host, nvml
+from touchgate.devices.preflight import apart, host, nvml
 from touchgate.devices.preflight.host import Driver
 from touchgate.devices.preflight.values import GpuReading, Reading
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
 SETTLE = 0.3
 """Seconds after which a list is read again that named a process which is gone: its context was just being taken down."""
-GRACE = 1.0
-"""Seconds that a killed child may take to end."""
 _MARK = "touchgate-reading:"
 
 
@@ -51,8 +47,7 @@ def _once(uuids: Sequence[str], pynvml: Any, root: Path) -> Reading:
     if kind is Driver.TEGRA and (asked.missing or any(gpu.listed is None for gpu in gpus)):
         gpus, hidden = _by_open_files(gpus, root)
         if hidden:
-            several = "1 process" if hidden == 1 else f"{hidden} processes"
-            unseen.append(f"whether {several} of other users have the GPU open: only root sees that")
+            unseen.append(f"whether other users' processes ({hidden} of them) have the GPU open: only root sees that")
     if kind is Driver.WSL:
         # Its list is empty whoever computes.
         unseen.append("which processes use the GPU: Windows does not show them to WSL")
@@ -89,56 +84,31 @@ def _by_open_files(gpus: Sequence[GpuReading], root: Path) -> tuple[tuple[GpuRea
     return tuple(replace(gpu, listed=listed) if gpu.listed is None else gpu for gpu in known), hidden
 
 
-def read_apart(uuids: Sequence[str], seconds: float, environ: Mapping[str, str] = os.environ) -> Reading:
+def read_apart(
+    uuids: Sequence[str],
+    seconds: float,
+    environ: Mapping[str, str] = os.environ,
+    cancelled: Callable[[], bool] | None = None,
+) -> Reading:
     """`read` in a child that is given so many seconds. One that does not answer leaves all unknown."""
-    child = subprocess.Popen(
-        _command(uuids),
-        env=dict(environ),
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        start_new_session=True,
-        # No lease's descriptor goes with it: a child that hangs in the driver must not keep the host.
-        close_fds=True,
-    )
-    try:
-        out, err = child.communicate(timeout=seconds)
-    except subprocess.TimeoutExpired:
-        hangs = _end(child)
-        more = f"; the process that asked, pid {child.pid}, can't be ended and hangs in it" if hangs else ""
-        return Reading(unseen=(f"the NVIDIA driver does not answer within {seconds:g} s{more}",))
-    except BaseException:
-        _end(child)
-        raise
-    answer = next((line for line in reversed(out.decode("utf-8", "replace").splitlines()) if line.startswith(_MARK)), "")
-    if child.returncode == 0 and answer:
+    ended = apart.run(_command(uuids), seconds, environ, cancelled=cancelled)
+    if ended.status is None:
+        hangs = f"; the process that asked, pid {ended.pid}, hangs in it and can't be ended" if ended.hangs else ""
+        return Reading(unseen=(f"the NVIDIA driver does not answer within {seconds:g} s{hangs}",))
+    lines = ended.out.decode("utf-8", "replace").splitlines()
+    answer = next((line for line in reversed(lines) if line.startswith(_MARK)), "")
+    if ended.status == 0 and answer:
         with suppress(ValueError, KeyError, TypeError):
             return Reading.from_json(json.loads(answer[len(_MARK) :]))
-    return Reading(unseen=(f"asking the NVIDIA driver failed: {_ended(child.returncode, err)}",))
+    return Reading(unseen=(f"asking the NVIDIA driver failed: {_words(ended.status, ended.err)}",))
 
 
-def _ended(status: int, err: bytes) -> str:
+def _words(status: int, err: bytes) -> str:
     if status < 0:
         with suppress(ValueError):
             return f"the process that asked was ended by {signal.Signals(-status).name}"
     said = err.decode("utf-8", "replace").strip().splitlines()
     return said[-1] if said else f"the process that asked ended with status {status} and no answer"
-
-
-def _end(child: subprocess.Popen[bytes]) -> bool:
-    """Kill the child's group; whether it hangs where no signal reaches it. Its pipes are closed either way."""
-    with suppress(ProcessLookupError, PermissionError):
-        os.killpg(child.pid, signal.SIGKILL)
-    for pipe in (child.stdout, child.stderr):
-        if pipe is not None:
-            pipe.close()
-    try:
-        child.wait(GRACE)
-    except subprocess.TimeoutExpired:
-        # Somebody has to wait for it, should it ever end.
-        threading.Thread(target=child.wait, daemon=True).start()
-        return True
-    return False
 
 
 def _command(uuids: Sequence[str]) -> list[str]:
