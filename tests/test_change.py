@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from touchgate.gate import change
+from touchgate.gate import change, nested
 from touchgate.gate.git import GitFault, Repository
 from touchgate.gate.model import TouchedPath
 
@@ -782,6 +782,21 @@ class TestNested:
         project.commit()
         made = clone(project, tmp_path / "clone", "--branch=work")
         assert touched(judge(made)) == ["third/outer", "third/outer/"]
+
+    @pytest.mark.parametrize("committed", [True, False])
+    def test_a_submodule_that_came_or_went(self, project, outer, committed):
+        project.git("rm", "-q", "third/outer")
+        if committed:
+            project.commit()
+        letters = {path.path: path.status for path in judge(project).change.paths}
+        assert letters == {".gitmodules": "M", "third/outer": "D", "third/outer/": "D"}
+        project.commit()
+        back = judge(project, base="HEAD", head="main").change
+        # The merge base is main itself; between the two commits it came.
+        assert back.paths == ()
+        with Repository(project.root, project.environ) as repo:
+            came = nested.between(repo, project.git("rev-parse", "HEAD"), project.git("rev-parse", "main"))
+        assert {path.path: path.status for path in came}["third/outer/"] == "A"
 
     @pytest.mark.parametrize("mark", ["--assume-unchanged", "--skip-worktree"])
     @pytest.mark.parametrize("level", [1, 2])

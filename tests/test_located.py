@@ -233,3 +233,10 @@ def test_plain_data():
         "'g': readers of YAML differ on no (a boolean or text)",
         "'h' is empty",
     ]
+
+
+def test_a_very_long_name_is_cut():
+    problem = Problem(At("a.yml", 1, 2), f"no lane '{'x' * 9000}' beside 'y'", "leave it out")
+    assert str(problem) == f"a.yml:1:2: no lane '{'x' * 160}...' beside 'y'; leave it out"
+    just = Problem(At("a.yml", 1, 2), f"no lane '{'x' * 160}'")
+    assert str(just) == f"a.yml:1:2: no lane '{'x' * 160}'"

@@ -328,7 +328,7 @@ class TestServers:
 
     def test_no_such_branch(self, server, clone, tmp_path):
         server.git("branch", "-m", "main", "trunk")
-        assert judge(clone, push(server, tmp_path)).change.open_reason.endswith("has no refs/tags/main")
+        assert judge(clone, push(server, tmp_path)).change.open_reason.endswith("has no branch or tag main")
 
     def test_a_tag_for_a_base(self, server, clone):
         server.git("tag", "v1", "main")
@@ -448,6 +448,21 @@ class TestWithoutACheckout:
         assert answer == "true\n"
         assert f"merge base  {base}  (base is a parent of head)" in said
         assert "1 path touched" in said
+
+    def test_a_branch_and_a_tag(self, server, url, gate):
+        server.git("tag", "v1", "main~40")
+        for words, expected in ((("main", "v1"), "false\n"), (("v1", "work"), "true\n")):
+            answer, said = gate("--remote", url, *words)
+            assert (answer, "everything runs" in said) == (expected, False)
+
+    @pytest.mark.parametrize("words", [("main", "nowhere"), ("nowhere", "main"), ("nowhere", "main~1")])
+    def test_a_name_that_the_remote_does_not_have(self, url, gate, words):
+        answer, said = gate("--remote", url, *words)
+        assert (answer, f"{url} has no branch or tag nowhere\n" in said) == ("true\n", True), said
+
+    def test_a_commit_that_the_remote_does_not_have(self, server, url, gate):
+        answer, said = gate("--remote", url, "main", "a" * 40)
+        assert (answer, "refs/tags" in said, "does not give a commit by its id" in said) == ("true\n", False, True)
 
     def test_ids(self, server, url, gate):
         base, head = server.git("rev-parse", "main"), server.git("rev-parse", "work")

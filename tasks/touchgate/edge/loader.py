@@ -27,6 +27,9 @@ if TYPE_CHECKING:
     from touchgate.gate.git import Repository
 
 
+USAGE = 3
+
+
 class TouchgateLoader(DodoTaskLoader):  # type: ignore[misc]  # doit has no types
     """Chosen by `loader = "touchgate"` under [tool.doit]. Works with and without a dodo.py."""
 
@@ -34,6 +37,10 @@ class TouchgateLoader(DodoTaskLoader):  # type: ignore[misc]  # doit has no type
 
     def __init__(self) -> None:
         super().__init__()
+        if "" in sys.argv[1:]:
+            # doit takes it for a variable next, and ends in a traceback.
+            sys.stderr.write("ERROR: a word of the command line is empty; give the option its value, or leave it out\n")
+            raise SystemExit(USAGE)
         # Until checks run, and mostly none do: looking for garbage would take a tenth of the answer's time.
         gc.disable()
         self.started_in = Path.cwd()

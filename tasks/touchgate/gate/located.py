@@ -28,6 +28,7 @@ _MOST_NODES = 200_000
 """Nodes of one file, each alias counted with all that it stands for."""
 _WIDEST = 160
 """Characters of a source line that an excerpt shows."""
+_LONG_QUOTE = rf"'([^']{{{_WIDEST}}})[^']{{8,}}'"
 
 
 class Problem(NamedTuple):
@@ -38,7 +39,9 @@ class Problem(NamedTuple):
     hint: str | None = None
 
     def __str__(self) -> str:
-        return f"{self.at}: {self.message}" + (f"; {self.hint}" if self.hint else "")
+        # Names and patterns are quoted as they stand, however long they are.
+        message = re.sub(_LONG_QUOTE, r"'\1...'", self.message)
+        return f"{self.at}: {message}" + (f"; {self.hint}" if self.hint else "")
 
 
 class DeclarationError(Refusal):

@@ -47,7 +47,7 @@ def uncommitted(repo: Repository) -> list[TouchedPath]:
         touched.append(TouchedPath(path, difference.status))
         if GITLINK in (difference.old_mode, difference.new_mode) or path in submodules:
             submodules.pop(path, None)
-            touched += _checked_out(repo, path, difference.old)
+            touched += _checked_out(repo, path, difference.old, _status(difference))
     for path, commit in submodules.items():
         inside = _checked_out(repo, path, commit) if _holds_anything(repo.root / path) else []
         if inside:
@@ -62,17 +62,27 @@ def _moved(repo: Repository, difference: Difference) -> list[TouchedPath]:
         with contextlib.suppress(GitFault), Repository(repo.root / path, repo.environ) as inner:
             if inner.commit(difference.old) and inner.commit(difference.new):
                 return _below(path, between(inner, difference.old, difference.new))
-    return [TouchedPath(f"{path}/", "M")]
+    return [TouchedPath(f"{path}/", _status(difference))]
 
 
-def _checked_out(repo: Repository, path: str, old: str) -> list[TouchedPath]:
-    """What differs inside the submodule at `path` between one of its commits and its checkout."""
+def _status(difference: Difference) -> str:
+    """What became of everything below a submodule: it came, went, or is another commit's."""
+    if difference.new_mode != GITLINK:
+        return "D"
+    return "M" if difference.old_mode == GITLINK else "A"
+
+
+def _checked_out(repo: Repository, path: str, old: str, status: str = "M") -> list[TouchedPath]:
+    """What differs inside the submodule at `path` between one of its commits and its checkout.
+
+    status: of all below it, where that can't be looked at.
+    """
     if _is_root(repo.root / path):
         with contextlib.suppress(GitFault), Repository(repo.root / path, repo.environ) as inner:
             at = inner.head()
             if at and inner.commit(old):
                 return _below(path, [*(between(inner, old, at) if at != old else []), *uncommitted(inner)])
-    return [TouchedPath(f"{path}/", "M")]
+    return [TouchedPath(f"{path}/", status)]
 
 
 def _below(path: str, touched: Iterable[TouchedPath]) -> list[TouchedPath]:

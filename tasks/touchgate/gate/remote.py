@@ -43,6 +43,8 @@ _OPTIONS = (
     "--stdin",
 )
 _KEEP = "refs/touchgate/"
+_BRANCH = "+refs/heads/{0}:refs/remotes/origin/{0}"
+_TAG = "+refs/tags/{0}:refs/tags/{0}"
 
 
 class Remote:
@@ -97,22 +99,32 @@ class Remote:
             name = self._default_branch()
             lack = lack._replace(branches=(name,), default_branch=False)
             self._repo.set_symbolic_ref("refs/remotes/origin/HEAD", f"refs/remotes/origin/{name}")
-        words = [f"+refs/heads/{name}:refs/remotes/origin/{name}" for name in lack.branches]
-        words += [_keeping(commit) for commit in lack.commits]
         # A tip alone; the history of both tips follows as far as the proof needs it.
         depth = ["--depth=1"] if self._repo.shallow_commits() or self._repo.is_bare else []
-        try:
-            self._fetch(words, depth)
-        except _NoSuchRef:
-            if not lack.branches or lack.commits:
-                raise
-            self._fetch([f"+refs/tags/{name}:refs/tags/{name}" for name in lack.branches], depth)
-        except _Refused:
-            if not self._head_ref:
-                raise
-            self._fetch([*words[: len(lack.branches)], f"+{self._head_ref}:{_KEEP}head"], depth)
+        self._fetch_named(list(lack.branches), [_keeping(commit) for commit in lack.commits], depth)
         self.fresh.update(lack.branches)
         self._fetched += [*lack.branches, *(commit[:12] for commit in lack.commits if self._repo.commit(commit))]
+
+    def _fetch_named(self, branches: Sequence[str], commits: Sequence[str], depth: Sequence[str]) -> None:
+        """Fetch branches by their names (what is none may be a tag), and commits by their ids."""
+        tags: list[str] = []
+        while True:
+            words = [_TAG.format(name) if name in tags else _BRANCH.format(name) for name in branches]
+            try:
+                self._fetch([*words, *commits], depth)
+            except _NoSuchRef as fault:
+                name = fault.ref.removeprefix("refs/heads/")
+                if name not in branches:
+                    tag = fault.ref.removeprefix("refs/tags/")
+                    raise _NoSuchRef(f"{self.name} has no branch or tag {tag}", fault.ref) if tag in tags else fault from None
+                tags.append(name)
+            except _Refused:
+                if not self._head_ref:
+                    raise
+                self._fetch([*words, f"+{self._head_ref}:{_KEEP}head"], depth)
+                return
+            else:
+                return
 
     def _deepen(self, tips: Sequence[str]) -> bool:
         before = self._repo.shallow_commits()
@@ -201,7 +213,11 @@ class _Refused(GitFault):
 
 
 class _NoSuchRef(GitFault):
-    """The server has no such ref."""
+    """The server has no such ref: its full name."""
+
+    def __init__(self, text: str, ref: str) -> None:
+        super().__init__(text)
+        self.ref = ref
 
 
 def attach(repo: Repository, environ: Mapping[str, str]) -> Remote:
@@ -381,9 +397,10 @@ def _fault(name: str, said: str) -> GitFault:
     told = [line for line in lines if line.startswith(("fatal:", "error:", "ERROR:", "remote: fatal", "remote: error"))]
     first = (told or [line for line in lines if line] or ["git fetch said nothing"])[0]
     if "couldn't find remote ref" in said:
-        return _NoSuchRef(f"{name} has no {said.rpartition('find remote ref ')[2].split(chr(10))[0].strip()}")
+        ref = said.rpartition("find remote ref ")[2].partition("\n")[0].strip()
+        return _NoSuchRef(f"{name} has no {ref}", ref)
     if "unadvertised object" in said or "not our ref" in said:
-        return _Refused(f"{name} does not give a commit by its id, or does not have it: {first}")
+        return _Refused(f"{name} does not give a commit by its id, or does not have it")
     if "dumb http transport" in said:
         return GitFault(f"{name} is served as plain files over HTTP (no git server), which gives only whole clones")
     if any(words in said for words in _ASKED_FOR_A_NAME):

@@ -53,9 +53,13 @@ def in_words(last: Mapping[str, Any]) -> list[str]:
     for check in last["checks"]:
         word = "cached" if check["cached"] else check["verdict"] or "never reached"
         word += " (emulated)" if check["device"] == EMULATED else ""
+        word += " (shadow)" if check.get("shadow") else ""
         lines.append(f"  {word:<18}  {check['name']}  {printable(check['reason'] or '')}".rstrip())
         if check.get("log"):
             lines.append(f"                 log: {check['log']}")
         if check["verdict"] in ("failed", "error", "timed_out"):
             lines.append(f"                 repeat: {repeat(check['name'], last.get('suite', 'smoke'))}")
+    wrong = list(dict.fromkeys(skip["lane"] for skip in last.get("false_skips", [])))
+    if wrong:
+        lines.append(f"skipped wrongly, as the shadow run found: {', '.join(wrong)}; `doit lanes stats` counts them")
     return lines

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from importlib.util import find_spec
 from pathlib import Path
 
 from touchgate.edge.usage import UsageFault
@@ -10,9 +11,9 @@ from touchgate.edge.usage import UsageFault
 SETTINGS = 'loader = "touchgate"\nreporter = "touchgate"\n'
 
 
-def first_check(root: Path) -> str:
-    """The check that a repository most likely has already, as it stands in a declaration."""
-    if any((root / "tests").glob("test_*.py")):
+def first_check(root: Path, *, has_pytest: bool) -> str:
+    """The check that a repository most likely has already and that can run here, as it stands in a declaration."""
+    if has_pytest and has_tests(root):
         return "pytest: tests"
     if (root / "Cargo.toml").is_file():
         return "command: cargo test"
@@ -23,6 +24,11 @@ def first_check(root: Path) -> str:
         return "command: make test"
     # True of every repository, and it can fail.
     return "command: '! git grep -nE \"^(<{7}|>{7}) \"'"
+
+
+def has_tests(root: Path) -> bool:
+    """Whether there are tests that pytest would find."""
+    return any((root / "tests").glob("test_*.py"))
 
 
 def write_first_lane(root: Path) -> list[str]:
@@ -44,12 +50,18 @@ def write_first_lane(root: Path) -> list[str]:
     else:
         gap = "\n" if before and not before.endswith("\n\n") else ""
         after = f"{before}{gap}[tool.doit]\n{SETTINGS}"
-    text = f"lanes:\n  tests:\n    {{about: the tests, paths: ['**'], checks: [{{{first_check(root)}}}]}}\n"
+    has_pytest = find_spec("pytest") is not None
+    check = first_check(root, has_pytest=has_pytest)
+    text = f"lanes:\n  tests:\n    {{about: the tests, paths: ['**'], checks: [{{{check}}}]}}\n"
     lanes.parent.mkdir(exist_ok=True)
     lanes.write_text(text, encoding="utf-8")
     settings.write_text(after, encoding="utf-8")
+    without = (
+        "tests/ holds tests of pytest, which is not installed here; once it is, `- pytest: tests` among the checks runs them"
+    )
     return [
         f"wrote {lanes.relative_to(root)}: one lane over every path; narrow its `paths`, add lanes and checks",
         "wrote pyproject.toml: [tool.doit] chooses touchgate's loader and reporter",
+        *([without] if has_tests(root) and not has_pytest else []),
         "next: `doit lanes` shows what the change touches, `doit` runs it",
     ]
