@@ -219,10 +219,11 @@ def _order(argv: Sequence[str]) -> Order:
         raise UsageFault(f"--write needs --uses REF, the action of the new steps, such as --uses {PLACEHOLDER}")
     uses = options.uses or PLACEHOLDER
     if uses.startswith("."):
+        folder = uses.removeprefix(".").removeprefix("/") or "DIR"
         raise UsageFault(
             f"--uses {uses!r} lies in the checkout, and the decision comes before it: name it as another repository would, "
-            f"OWNER/REPOSITORY/{uses.lstrip('./') or 'DIR'}@SHA (`touchgate bundle --action DIR` writes the action into a "
-            "folder of a repository of yours)"
+            f"OWNER/REPOSITORY/{folder}@SHA (`touchgate bundle --action DIR` writes the action into a folder of a "
+            "repository of yours)"
         )
     if not re.fullmatch(r"[\w.-]+(/[\w.-]+)+@[\w./-]+|https?://\S+@\S+", uses):
         raise UsageFault(f"--uses {uses!r} names no action: it looks like {PLACEHOLDER}")

@@ -14,6 +14,7 @@ RESULT = "\x01"
 _VALUE = r"(?:\"\x01\"|'\x01'|\x01)"
 _LEFT = r"(?:\[\[?|\btest|&&|\|\||!)\s+"
 _RIGHT = r"(?=\s+(?:\]|&&|\|\|)|\s*(?:;|\n|$))"
+_ASKED = r"\b(?:if|elif|while|until)\s+"
 _OPEN = r"(?:(?:^|[;\n(]|\b(?:if|elif|while|until|then|else|do))\s*"
 
 
@@ -28,9 +29,11 @@ def _pair(sign: str) -> list[str]:
     for one, other in (("success", "skipped"), ("skipped", "success")):
         first, second = (rf"{_VALUE}\s+{equal}\s+{_word(word)}" for word in (one, other))
         pairs.append(rf"\[\[\s+{first}\s+{joint}\s+{second}\s+\]\]")
-        before = _OPEN + rf"|{joint}\s+)"
-        pairs.append(rf"{before}\[\[\s+{first}\s+\]\]\s+{joint}\s+\[\[\s+{second}\s+\]\]")
-        pairs.append(rf"{before}\[\s+{first}\s+\]\s+{joint}\s+\[\s+{second}\s+\]")
+        # Under `set -e` it matters which of two tests by `&&` fails, but where more follows or a condition is asked.
+        places = [(rf"{_OPEN}|{joint}\s+)", r"(?=\s+(?:&&|\|\|))" if sign == "!=" else ""), (_ASKED, "")]
+        for before, after in places:
+            pairs.append(rf"{before}\[\[\s+{first}\s+\]\]\s+{joint}\s+\[\[\s+{second}\s+\]\]{after}")
+            pairs.append(rf"{before}\[\s+{first}\s+\]\s+{joint}\s+\[\s+{second}\s+\]{after}")
     return pairs
 
 
