@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -29,7 +30,7 @@ class Leftover:
     age: float | None
 
     def __str__(self) -> str:
-        """For example `pid 4121 (ada) python serve.py, running for 3 min: still uses a GPU, and still has the lease`."""
+        """For example `pid 4121 (ada) python serve.py, running for 3 min: still has the lease; it was not ended`."""
         what = self.process
         doing = " and ".join(
             words for words, true in (("still uses a GPU", self.uses_gpu), ("still has the lease", self.has_lease)) if true
@@ -58,7 +59,10 @@ def leftovers(
     that have one of the locks, those that descend from this process, and those whose environment has the token. Who is
     found is looked for again after a moment. Empty where there is no /proc.
     """
-    marks = [lock.stat() for lock in locks if lock.exists()]
+    marks = []
+    for lock in locks:
+        with suppress(OSError):  # deleted: then the token still tells
+            marks.append(lock.stat())
     found = _look(marks, token, proc)
     for pause in settle:
         if not found:
