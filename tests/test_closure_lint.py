@@ -130,12 +130,13 @@ def test_the_commands(project):
         ("from pack import part", "`closure: {python: [tools/deep]}`"),
         ("import string", None),
         ("import gone", None),
+        ("import part", None),
     ],
 )
 def test_where_a_name_would_be_found(line, suggestion):
     """The shortest folder that has it; of a bare name in angles nothing is sure, nor of one of Python's own modules."""
     files = {"lib/util.h": "", "lib/x/deep/util.h": "", "tools/helper.py": "", "tools/deep/helper.py": ""}
-    files |= {"tools/deep/pack/__init__.py": "", "tools/string.py": ""}
+    files |= {"tools/deep/pack/__init__.py": "", "tools/deep/pack/part.py": "", "tools/string.py": ""}
     source = "k/a.cu" if line.startswith("#") else "k/a.py"
     notes = told(f"  a: {{paths: [k/**], checks: [compile: {source}]}}\n", {source: f"{line}\n", **files})[1]
     assert [note.partition("if that is meant: ")[2].rstrip(")") for note in notes] == ([suggestion] if suggestion else [])

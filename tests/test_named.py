@@ -20,6 +20,7 @@ def shown(names):
         ("pytest -p plug.in --pyargs pkg.mod", None),
         ("pip install pytest -r requirements.txt", ["file install", "file pytest", "file requirements.txt"]),
         ("echo a.py && printf b.py", []),
+        ('{ echo "a/b.py is not good $(cat c)"; exit 1; }', ["word c"]),
         ("cd d && cd e; cat f", ["word f from d/e d "]),
         ("(cd d); cat f", ["word f"]),
         ("cd /tmp; cd ..; cd $X; cat f", ["word f"]),

@@ -188,13 +188,14 @@ class _Reader:
 
     def command(self, words: list[Word]) -> None:
         self.taken = set()
-        self.quoted(words)
+        every = words
         if words and words[0].text == "for":
             words = [Word("for", 1), *(word for word in words[2:] if word.text != "in")]
         while words and (words[0].text in _BEFORE or _ASSIGNED.match(words[0].text)):
             self.assigned(words[0].text)
             words = words[1:]
         program = posixpath.basename(words[0].text) if words else ""
+        self.quoted(every, is_text=program in _NO_FILES)
         if program in ("cd", "pushd"):
             self.change_folder([word.text for word in words[1:] if not word.text.startswith("-")])
             return
@@ -206,18 +207,18 @@ class _Reader:
             is_pytest = any(name.kind in ("tests", "testpaths") for name in self.names[before:])
             self.words(words, "file" if is_pytest else "bare" if program in _NO_FOLDERS else "word")
 
-    def quoted(self, words: Sequence[Word]) -> None:
+    def quoted(self, words: Sequence[Word], *, is_text: bool) -> None:
+        """Commands within words: what is substituted, and where the words are no mere text, what is quoted."""
         before = ""
         for word in words:
-            if before not in ("-k", "-m"):  # expressions of pytest's
-                self.within(word)
+            self.within(word, is_text=is_text or before in ("-k", "-m"))  # expressions of pytest's
             before = word.text
 
-    def within(self, word: Word) -> None:
+    def within(self, word: Word, *, is_text: bool) -> None:
         """A word of several words may be a command of its own, as that of `sh -c` is."""
         if self.depth >= _DEEPEST:
             return
-        several = (word.text,) if re.search(r"\s", word.text.strip()) else ()
+        several = (word.text,) if not is_text and re.search(r"\s", word.text.strip()) else ()
         for text in (*word.inner, *several):
             here, line = list(self.here), self.line
             self.depth += 1

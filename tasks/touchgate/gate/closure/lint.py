@@ -164,12 +164,13 @@ class _Endings:
             if unfound.text.partition(".")[0] in sys.stdlib_module_names:
                 return None
             name = unfound.text.replace(".", "/")
-            folders = (self._holding(f"{name}{end}") for end in (".py", "/__init__.py"))
+            folders = (self._holding(f"{name}{end}", "__init__.py") for end in (".py", "/__init__.py"))
             folder = next((one for one in folders if one is not None), None)
             return None if folder is None else ("python", folder)
         return None
 
-    def _holding(self, name: str) -> str | None:
+    def _holding(self, name: str, without: str = "") -> str | None:
+        """The shortest folder that has the name, of those that lack a file: no import starts from within a package."""
         if name.startswith(("/", "../")):
             return None
         if self._by_name is None:
@@ -178,4 +179,6 @@ class _Endings:
                 by_name.setdefault(posixpath.basename(path), []).append(path)
             self._by_name = by_name
         ends = [path for path in self._by_name.get(posixpath.basename(name), ()) if path.endswith(f"/{name}")]
-        return min((path[: -len(name) - 1] for path in ends), key=lambda folder: (len(folder), folder), default=None)
+        folders = (path[: -len(name) - 1] for path in ends)
+        starts = (folder for folder in folders if not without or f"{folder}/{without}" not in self.tracked)
+        return min(starts, key=lambda folder: (len(folder), folder), default=None)
