@@ -256,6 +256,51 @@ def test_fetched_once_and_kept(alone, served, changed, tmp_path):
     assert step.run(TOUCHGATE_PYZ_URL=served)[:2] == (0, 'run=true\nlanes=["a"]\n')
 
 
+def test_without_a_place_of_its_own_nothing_is_kept(alone, served, changed, tmp_path):
+    """No fixed name in a folder that others can write to, where a file could wait for the next job."""
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    step = Step(alone, changed, tmp_path)
+    missing = dict.fromkeys(("RUNNER_TOOL_CACHE", "XDG_CACHE_HOME", "HOME"), "")
+    for _ in range(2):
+        assert step.run(TOUCHGATE_PYZ_URL=served, TMPDIR=str(temporary), **missing)[:2] == (0, 'run=true\nlanes=["a"]\n')
+        assert list(temporary.iterdir()) == []
+    assert step.run(TMPDIR=str(temporary), **missing)[1] == "run=true\n"
+    assert step.run(TMPDIR=str(tmp_path / "none"), **missing)[1] == "run=true\n"
+
+
+def test_a_checkout_that_an_earlier_job_left(vendored, changed, tmp_path):
+    """The event alone decides, by what its own repository has."""
+    changed.git("clone", "-q", "--bare", str(changed.root), str(tmp_path / "served/up.git"))
+    left = Project(tmp_path / "left", changed.environ)
+    left.root.mkdir()
+    left.git("init", "-q", "-b", "main")
+    left.write("b/x", "x")
+    left.commit()
+    payload = tmp_path / "event.json"
+    payload.write_text('{"repository": {"default_branch": "main"}}')
+    job = {
+        "TOUCHGATE_ASKED_BASE": "",
+        "TOUCHGATE_ASKED_HEAD": "",
+        "GITHUB_EVENT_NAME": "push",
+        "GITHUB_EVENT_PATH": str(payload),
+        "GITHUB_SHA": changed.git("rev-parse", "topic"),
+        "GITHUB_REF": "refs/heads/topic",
+        "GITHUB_WORKSPACE": str(left.root),
+        "GITHUB_SERVER_URL": str(tmp_path / "served"),
+        "GITHUB_REPOSITORY": "up.git",
+    }
+    step = Step(vendored, left, tmp_path)
+    assert step.run(**job) == (0, 'run=true\nlanes=["a"]\n', "true\n")
+    assert step.run(**job, TOUCHGATE_LANES="b") == (0, "run=false\nlanes=[]\n", "false\n")
+
+
+def test_the_folder_of_the_action_is_made(tmp_path):
+    folder = tmp_path / "ci/touchgate"
+    assert bundle.main(["--action", str(folder)]) == 0
+    assert sorted(file.name for file in folder.iterdir()) == ["action.yml", "touchgate.pyz"]
+
+
 def test_a_file_that_is_not_the_pinned_one(alone, served, vendored, changed, tmp_path):
     (vendored / "touchgate.pyz").write_bytes(b"print('run me')")
     code, output, said = Step(alone, changed, tmp_path).run(TOUCHGATE_PYZ_URL=served)

@@ -145,7 +145,7 @@ lanes:
     about: reads what its paths forgot
     paths: [src/**]
     checks:
-      - command: grep -q good shared/data.txt || { echo "shared/data.txt is not good"; exit 1; }
+      - command: grep -q good "$(printf sha)red/data.txt" || { echo "$(printf sha)red/data.txt is not good"; exit 1; }
   other:
     about: does not
     paths: [lib/**]
@@ -179,6 +179,7 @@ def test_a_false_skip_is_found_and_loud(forgetful: Project) -> None:
     code, out, data = run(forgetful)
     assert (code, data["checks"], data["false_skips"]) == (0, [], [])
     page = forgetful.root.parent / "page.md"
+    assert "shadow" not in forgetful.doit("results").stdout
     forge = {"GITHUB_ACTIONS": "true", "GITHUB_STEP_SUMMARY": str(page)}
     code, out, data = run(forgetful, "--base", "main", "--shadow", "1", **forge)
     assert code == 1
@@ -215,6 +216,9 @@ def test_a_false_skip_is_found_and_loud(forgetful: Project) -> None:
         in out
     )
     assert "#### FALSE SKIP  lane reader was to be skipped, and reader:command fails" in page.read_text()
+    shown = forgetful.doit("results").stdout
+    assert "\n  failed (shadow)     reader:command  " in shown
+    assert shown.endswith("skipped wrongly, as the shadow run found: reader; `doit lanes stats` counts them\n")
     suites = {suite.get("name"): suite for suite in ET.parse(forgetful.root.parent / "report/junit.xml").getroot()}
     assert (suites["reader"].get("failures"), suites["other"].get("skipped")) == ("1", "0")
     assert suites["reader"][0][0].get("message").startswith("its lane was to be skipped: ")
@@ -282,6 +286,13 @@ def test_a_wrong_rate_is_refused(forgetful: Project) -> None:
     assert done.returncode == 3
     assert done.stderr.count("\n") == 1
     assert "shadow: '2' is no rate" in done.stderr
+
+
+@pytest.mark.parametrize("words", [("--shadow", ""), ("run", "--base", ""), ("",), ("lanes", "why", "")])
+def test_an_empty_word_is_refused(forgetful: Project, words: tuple[str, ...]) -> None:
+    done = forgetful.doit(*words)
+    said = "ERROR: a word of the command line is empty; give the option its value, or leave it out\n"
+    assert (done.returncode, done.stdout, done.stderr) == (3, "", said)
 
 
 def test_an_untouched_run_without_a_chosen_lane_loads_nothing_heavy(forgetful: Project) -> None:

@@ -118,6 +118,8 @@ def main(argv: Sequence[str], environ: Mapping[str, str] = os.environ) -> int:
     target = Path(asked.action, NAME) if asked.action else Path(asked.file or NAME)
     try:
         made = archive(contents())
+        if asked.action:
+            target.parent.mkdir(parents=True, exist_ok=True)
         digest = hashlib.sha256(made).hexdigest()
         _write(target, made, mode=0o755)
         if asked.action:
