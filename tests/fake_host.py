@@ -21,6 +21,9 @@ class FakeHost:
         self.file("proc/sys/kernel/pid_max", "4194304\n")
         if driver:
             self.file(driver)
+            # Who asks NVML has the driver's files open.
+            (self.proc / "self" / "fd").mkdir()
+            (self.proc / "self" / "fd" / "3").symlink_to("/dev/nvidiactl")
 
     def file(self, name: str, text: str = "") -> Path:
         path = self.root / name

@@ -135,7 +135,7 @@ def test_a_second_record_of_garbage(host, record):
     found = answer(fake, host, ours=[7])
     assert found.answer.value == "unknown"
     assert found.unknown == (
-        "GPU-a: 1 record makes no sense in its list of processes; driver and nvidia-ml-py may not fit together",
+        "GPU-a: 1 record makes no sense in its list of processes; driver 580.159.04 and nvidia-ml-py may not fit together",
     )
 
 
@@ -182,6 +182,15 @@ def test_a_host_id_that_is_one_of_ours_by_chance(container):
     container.process(12, "python", opened=("/dev/null",))
     found = answer(FakeNvml(gpu(ComputeRunningProcesses=[process(12, GIB)])), container, ours=[12])
     assert owners(found) == [("GPU-a", 12, None, GIB)]
+
+
+def test_a_sandbox_that_shows_no_open_files(container):
+    """Nobody is seen to use a GPU there, whoever does: then an id of ours is no proof."""
+    (container.proc / "self" / "fd" / "3").unlink()
+    container.process(12, "python", opened=("/dev/null",))
+    fake = FakeNvml(gpu(ComputeRunningProcesses=[process(12, GIB)], MemoryInfo=memory(GIB)))
+    assert owners(answer(fake, container)) == [("GPU-a", 12, "python", GIB)]
+    assert answer(fake, container, ours=[12]).unknown == ("GPU-a: whether pid 12 of the driver's list is this run's own",)
 
 
 def test_a_container_that_is_told_its_own_ids(container):

@@ -96,7 +96,7 @@ ROWS = {
         "unknown",
         (
             "whether the host is fit can't be known: GPU-a: 1 record makes no sense in its list of processes; "
-            "driver and nvidia-ml-py may not fit together"
+            "driver unknown and nvidia-ml-py may not fit together"
         ),
     ),
     "garbage behind somebody": (
@@ -220,7 +220,7 @@ def test_who_is_named():
         "   a process whose owner is not visible from here (the driver says pid 70000), 1.0 GiB on GPU-a (compute)",
         "   pid 9 (bob) serve, 20 MiB on MIG-b (compute), left by an earlier run (lease token 17)",
         "   none of them was touched; the run can be repeated when they have ended",
-        "   not known: GPU-a: 1 record makes no sense in its list of processes; driver and nvidia-ml-py may not fit together",
+        "   not known: GPU-a: 1 record makes no sense in its list of processes; driver unknown and nvidia-ml-py may not fit together",
     )
 
 
@@ -341,6 +341,8 @@ def test_fit_only_where_it_is_known(seen, ours, settings):
             assert not gpu.unusable
             for one in gpu.listed:
                 assert one.process is not None
+                assert one.uses or seen.first_namespace or one.uses is None
+                assert one.uses or seen.first_namespace or one.pid not in ours
                 assert one.pid in ours or one.process.name in settings.ignore
     taken = by_settings(found, settings)
     assert taken.answer is found.answer or (found.answer is Answer.UNKNOWN and settings.unknown_is_fit and taken.fit)

@@ -101,8 +101,8 @@ def is_kernel_thread(pid: int, proc: Path = PROC) -> bool:
     return fields is not None and len(fields) > 6 and bool(int(fields[6]) & _KERNEL_THREAD)  # noqa: PLR2004 - see there
 
 
-def uses_gpu(pid: int, proc: Path = PROC, wanted: re.Pattern[str] = GPU_FILE) -> bool | None:
-    """Whether process `pid` has a GPU's device file open; None where that can't be seen (another user's, or gone)."""
+def uses_gpu(pid: int | str, proc: Path = PROC, wanted: re.Pattern[str] = GPU_FILE) -> bool | None:
+    """Whether process `pid` (or "self") has a GPU's device file open; None: it can't be seen (another user's, or gone)."""
     try:
         descriptors = list((proc / str(pid) / "fd").iterdir())
     except OSError:

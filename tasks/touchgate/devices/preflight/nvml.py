@@ -6,10 +6,13 @@ containers and WSL more, and old drivers hand out lists that make no sense: each
 
 from __future__ import annotations
 
+import re
 from contextlib import suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from touchgate import processes
 from touchgate.devices.preflight.values import GpuReading, Listed
 
 if TYPE_CHECKING:
@@ -32,19 +35,24 @@ _LISTS = (
     ("graphics", "nvmlDeviceGetGraphicsRunningProcesses"),
     ("mps", "nvmlDeviceGetMPSComputeRunningProcesses"),
 )
+_DRIVER_FILE = re.compile(r"/dev/nvidia.*|/dev/nv(map|host-.+|gpu(/.+)?)|/dev/dxg")
 _MISMATCH = "driver and NVML library are of two versions (updated under a running driver?): restart the host"
 
 
-@dataclass
+@dataclass(frozen=True)
 class Asked:
-    """What NVML said. broken: why it said nothing at all. missing: there is no NVML to ask."""
+    """What NVML said. broken: why it said nothing at all. missing: there is no NVML to ask.
+
+    files_tell: while NVML was open, this very process was seen to have the driver's files open. Some sandboxes don't show
+    that of anybody.
+    """
 
     gpus: tuple[GpuReading, ...] = ()
     driver: str | None = None
     broken: str = ""
     missing: bool = False
     shared_memory: bool = False
-    unseen: tuple[str, ...] = ()
+    files_tell: bool = False
 
 
 @dataclass
@@ -75,7 +83,7 @@ class _Questions:
         return None
 
 
-def ask(uuids: Sequence[str], largest_pid: int, pynvml: Any = None) -> Asked:
+def ask(uuids: Sequence[str], largest_pid: int, pynvml: Any = None, proc: Path = processes.PROC) -> Asked:
     """Every GPU or MIG device of `uuids`, or all that there are. largest_pid: above it no process id makes sense."""
     if pynvml is None:
         try:
@@ -90,7 +98,7 @@ def ask(uuids: Sequence[str], largest_pid: int, pynvml: Any = None) -> Asked:
     except (AttributeError, OSError) as error:
         return Asked(broken=f"no NVML: {error}", missing=True)
     try:
-        return _all(pynvml, uuids, largest_pid)
+        return _all(pynvml, uuids, largest_pid, proc)
     except pynvml.NVMLError as error:
         return Asked(broken=f"the NVIDIA driver does not answer: {error}")
     finally:
@@ -107,7 +115,7 @@ def _not_begun(error: Exception) -> Asked:
     return Asked(broken=f"no NVML: {error}")
 
 
-def _all(pynvml: Any, uuids: Sequence[str], largest_pid: int) -> Asked:
+def _all(pynvml: Any, uuids: Sequence[str], largest_pid: int, proc: Path) -> Asked:
     driver = _Questions(pynvml).ask("driver", pynvml.nvmlSystemGetDriverVersion)
     gpus: list[GpuReading] = []
     shared: list[bool] = []
@@ -118,7 +126,8 @@ def _all(pynvml: Any, uuids: Sequence[str], largest_pid: int) -> Asked:
         gpu, integrated = _gpu(pynvml, handle, uuid, largest_pid)
         gpus.append(gpu)
         shared.append(integrated)
-    return Asked(tuple(gpus), _text(driver), shared_memory=bool(shared) and all(shared))
+    files_tell = processes.uses_gpu("self", proc, _DRIVER_FILE) is True
+    return Asked(tuple(gpus), _text(driver), shared_memory=bool(shared) and all(shared), files_tell=files_tell)
 
 
 def _handles(pynvml: Any, uuids: Sequence[str]) -> Iterator[tuple[str, Any]]:

@@ -39,9 +39,9 @@ def read(uuids: Sequence[str], *, pynvml: Any = None, root: Path = host.ROOT, se
 
 def _once(uuids: Sequence[str], pynvml: Any, root: Path) -> Reading:
     kind = host.driver(root)
-    asked = nvml.ask(uuids, host.largest_pid(root), pynvml)
-    gpus = tuple(_named(gpu, root) for gpu in asked.gpus)
-    unseen = list(asked.unseen)
+    asked = nvml.ask(uuids, host.largest_pid(root), pynvml, root / "proc")
+    gpus = tuple(_named(gpu, root, asked.files_tell) for gpu in asked.gpus)
+    unseen: list[str] = []
     if asked.broken and not (kind is Driver.TEGRA and asked.missing):
         unseen.append(asked.broken)
     if kind is Driver.TEGRA and (asked.missing or any(gpu.listed is None for gpu in gpus)):
@@ -63,7 +63,7 @@ def _once(uuids: Sequence[str], pynvml: Any, root: Path) -> Reading:
     )
 
 
-def _named(gpu: GpuReading, root: Path) -> GpuReading:
+def _named(gpu: GpuReading, root: Path, files_tell: bool) -> GpuReading:
     """With who each process is."""
     if gpu.listed is None:
         return gpu
@@ -71,10 +71,16 @@ def _named(gpu: GpuReading, root: Path) -> GpuReading:
     return replace(
         gpu,
         listed=tuple(
-            replace(entry, process=processes.look(entry.pid, proc), uses=processes.uses_gpu(entry.pid, proc))
+            replace(entry, process=processes.look(entry.pid, proc), uses=_uses(entry.pid, proc, files_tell))
             for entry in gpu.listed
         ),
     )
+
+
+def _uses(pid: int, proc: Path, files_tell: bool) -> bool | None:
+    """Where open files are not shown at all, seeing none is no news."""
+    uses = processes.uses_gpu(pid, proc)
+    return uses if uses or files_tell else None
 
 
 def _by_open_files(gpus: Sequence[GpuReading], root: Path) -> tuple[tuple[GpuReading, ...], int]:

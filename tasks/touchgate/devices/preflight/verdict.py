@@ -39,6 +39,9 @@ def judge(reading: Reading, ours: AbstractSet[int], settings: Settings) -> Findi
         seen = [_as_seen(entry, reading) for entry in gpu.listed or ()]
         owners += [entry for entry in seen if _counts(entry, ours, settings)]
         unknown += _hidden(gpu, reading)
+        if not reading.first_namespace:
+            own = [entry for entry in seen if entry.process is not None and entry.pid in ours and entry.uses is None]
+            unknown += [f"{gpu.uuid}: whether pid {entry.pid} of the driver's list is this run's own" for entry in own]
         unknown += [f"{gpu.uuid}: {what}" for what in gpu.unasked]
         if gpu.uncorrected:
             errors = "1 uncorrected ECC error" if gpu.uncorrected == 1 else f"{gpu.uncorrected} uncorrected ECC errors"
@@ -92,8 +95,9 @@ def _hidden(gpu: GpuReading, reading: Reading) -> list[str]:
     if gpu.listed is None:
         return [f"{gpu.uuid}: its driver lists no processes"]
     if gpu.garbage:
+        pair = f"driver {reading.driver or 'unknown'} and nvidia-ml-py"
         records = "1 record makes" if gpu.garbage == 1 else f"{gpu.garbage} records make"
-        return [f"{gpu.uuid}: {records} no sense in its list of processes; driver and nvidia-ml-py may not fit together"]
+        return [f"{gpu.uuid}: {records} no sense in its list of processes; {pair} may not fit together"]
     if reading.first_namespace:
         return []
     memories = [entry.memory for entry in gpu.listed]
