@@ -129,3 +129,55 @@ def test_a_scarce_runner_is_named():
     source = gated(steps, "${{ steps.f.outputs.a }}", work=WORK.replace("ubuntu-latest", "[self-hosted, gpu]"))
     waits = "'work' waits in the queue of `self-hosted` and `gpu` before the gate answers; a gate in front would spare it that"
     assert f"{AT}:15:14: {waits}" in map(str, migrating.run_of(source).notes)
+
+
+def test_a_job_that_needs_others_is_not_promised_to_go():
+    source = gated("      - id: g\n        run: ci/gate.sh\n", more="    needs: first\n").replace(
+        "jobs:\n", "jobs:\n  first:\n    runs-on: u\n    steps: [{run: make}]\n"
+    )
+    assert left(source) == [
+        f"{AT}:13:9: {SHAPE}, and what `ci/gate.sh` decides can't be read; it needs first itself, so it stays"
+    ]
+
+
+def test_what_was_said_of_an_output_is_told():
+    result = migrating.run_of(gated("      - id: g\n        run: ci/gate.sh\n"), Asked({"gate.a": "code"}), LANES)
+    said = "output 'a' asks for the lane 'code' now, as was said, in place of what its steps decide"
+    assert f"{AT}:6:10: {said}" in map(str, result.notes)
+
+
+DORNY = """\
+      - id: f
+        uses: dorny/paths-filter@v3
+        with:
+          filters: |
+            a: src/**
+            m: m/**
+"""
+USES = {
+    "a matrix": ("    strategy: {matrix: {p: '${{ fromJSON(needs.gate.outputs.changes) }}'}}\n", "settled before any step runs; a gate in front stays; the action's output `lanes` is made for a matrix"),
+    "an entry of a list": ("    if: contains(fromJSON(needs.gate.outputs.changes), 'a')\n", "is no plain test of an output"),
+    "the job's env": ("    env: {RUN: '${{ needs.gate.outputs.a }}'}\n", "in 'env.RUN', which is settled before any step runs"),
+    "an output by a matrix": ("    strategy: {matrix: {p: [a, m]}}\n    env: {}\n", "takes all outputs of 'gate' in 'steps.if', which no step has"),
+    "a step's env": ("", ""),
+    "a label beside": ("    if: needs.gate.outputs.a == 'true' || contains(github.event.labels.*.name, 'full')\n", ""),
+    "a push beside": ("    if: github.event_name == 'push' || needs.gate.outputs.a == 'true'\n", ""),
+    "a gate that may be skipped": ("    if: always() && needs.gate.outputs.a == 'true' && (needs.gate.result == 'success' || needs.gate.result == 'skipped')\n", ""),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", USES)
+def test_ways_to_use_a_gate_run_alike_or_are_listed(name):
+    head, reason = USES[name]
+    env = "        env: {RUN: '${{ needs.gate.outputs.m }}'}\n" if name == "a step's env" else ""
+    condition = "        if: needs.gate.outputs[matrix.p] == 'true'\n" if name == "an output by a matrix" else ""
+    work = f"  work:\n    needs: gate\n{head}    runs-on: ubuntu-latest\n    steps:\n      - run: make\n{env}{condition}"
+    more = "      m: ${{ steps.f.outputs.m }}\n      changes: ${{ steps.f.outputs.changes }}\n    steps:\n"
+    source = gated(DORNY, "${{ steps.f.outputs.a }}", work=work).replace("    steps:\n", more, 1)
+    result = migrating.run_of(source)
+    assert [problem for problem in map(str, result.left) if problem.endswith(reason)] if reason else result.left == ()
+    for event in ("pull_request", "push"):
+        for paths in ((), ("src/x",), ("m/y",), ("src/x", "m/y"), ("z",)) if result.text else ():
+            github = {"event_name": event, "ref": "r", "event": {"labels": []}}
+            before, after = migrating.both(source, result, github, paths, {}, {}, None, ["gate"])
+            assert migrating.differences(before, after, ["gate"]) == []

@@ -143,18 +143,20 @@ class _Reader:
         if (called := self.job.node.get("uses")) is not None:
             hint = f"{lanes} says what it asks, with --gate {self.file}:{name} where the workflow does nothing else"
             return self.problem(called, f"{shape}, and calls a workflow that may do more than decide", hint)
+        stays = "it has a matrix itself, so it stays" if self.job.node.get("strategy") else None
+        stays = f"it needs {located.words(self.job.needs)} itself, so it stays" if self.job.needs else stays
         deciding = self.deciding()
         if work := self.work(deciding, deciding):
             step, what = work[0]
-            hint = (
-                "what works stays, and can have a gate of its own; "
-                f"where all of it only serves the decision: --gate {self.file}:{name} {lanes}"
-            )
+            hint = "what works stays, and can have a gate of its own"
+            if not stays:
+                hint += f"; where all of it only serves the decision: --gate {self.file}:{name} {lanes}"
             return self.problem(step, f"{shape}, and works beside: {what}", hint)
         behind = next((step for step in self.job.steps if _text(step, "id").lower() in deciding), None)
         if behind is None:
             return self.problem(self.job.key, f"{shape}, and none of its steps is behind them")
-        return self.problem(behind, f"{shape}, and what {_called(behind)} decides can't be read", f"{lanes} says what it asks")
+        hint = stays or f"{lanes} says what it asks"
+        return self.problem(behind, f"{shape}, and what {_called(behind)} decides can't be read", hint)
 
     def more(self) -> list[Problem]:
         """What the gate job may do beside deciding."""
@@ -217,7 +219,7 @@ class _Reader:
     def output(self, name: str, value: Scalar) -> Decision | Undecided:
         """The question behind one output: the person's word, else what its step asks."""
         said = self.said(name)
-        source, output = self.source(value)
+        source, output = self.source(name, value)
         step = source if isinstance(source, Pairs) else None
         kind = _kind_of(step) if step is not None else ""
         if said is not None and (also := _also(value.value)):
@@ -226,6 +228,9 @@ class _Reader:
         if said is not None:
             question, inverted = said
             words = "both" if kind in _KNOWN else _words_of(_text(step, "run"))
+            means = f"the lane '{question.lanes[0]}'" if question.lanes else "the workflow's own paths"
+            message = f"output '{name}' asks for {means} now, as was said, in place of what its steps decide"
+            self.tools.note(self.problem(value, message))
             return Decision(question, inverted=inverted, words=words)
         if isinstance(source, Problem):
             return Undecided(source)
@@ -262,12 +267,13 @@ class _Reader:
                 return Question(lanes=(lane.removeprefix("!"),)), lane.startswith("!")
         return None
 
-    def source(self, value: Scalar) -> tuple[Pairs | Problem, str]:
+    def source(self, name: str, value: Scalar) -> tuple[Pairs | Problem, str]:
         """The step that sets an output, and the name that the output has there."""
         texts = expressions.embedded(value.value)
         found = _OUTPUT_OF.fullmatch(texts[0].strip()) if len(texts) == 1 and value.value.strip().startswith("${{") else None
         if found is None or not value.value.strip().endswith("}}"):
-            return self.problem(value, "this output is more than one step's output"), ""
+            hint = None if _also(value.value) else f"say what it asks: {self.option(name)}"
+            return self.problem(value, "this output is more than one step's output", hint), ""
         for step in self.job.steps:
             if _text(step, "id").lower() == found["step"].lower():
                 return step, found["name"] or found["quoted"]

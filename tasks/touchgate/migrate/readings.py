@@ -146,9 +146,17 @@ class Reader:
             reading.faults.append(
                 self.problem(use.scalar, f"'{job.id}' uses the gate job's {use.part or 'data'} in '{place}'")
             )
-        elif not use.in_steps or not use.output:
-            fault = f"'{job.id}' uses {expressions.show(use.node)} in '{place}', which is settled before any step runs"
+        elif use.in_steps and not use.output:
+            fault = f"'{job.id}' takes all outputs of '{gate.job.id}' in '{place}', which no step has"
             reading.faults.append(self.problem(use.scalar, fault))
+        elif not use.in_steps:
+            fault = f"'{job.id}' uses {expressions.show(use.node)} in '{place}', which is settled before any step runs"
+            hint = (
+                "a gate in front stays; the action's output `lanes` is made for a matrix"
+                if place.startswith("strategy")
+                else None
+            )
+            reading.faults.append(self.problem(use.scalar, fault, hint))
         else:
             try:
                 decision = formulas.decision_of(gate, use.output)
