@@ -36,6 +36,15 @@ preflight:
     )
 
 
+def test_the_page_about_it_shows_every_key():
+    page = (Path(__file__).parents[1] / "docs" / "preflight.md").read_text(encoding="utf-8")
+    shown = page.partition("```yaml\n")[2].partition("```")[0]
+    found = parse(shown.encode(), "docs/preflight.md")
+    assert all(f"\n  {key}: " in shown for key in settings._KEYS)
+    # What it shows of limits are the defaults.
+    assert (found.timeout, found.command_timeout) == (Settings().timeout, Settings().command_timeout)
+
+
 @pytest.mark.parametrize("text", [b"", b"# nothing\n", b"{}", b"preflight: {}", b"~\n"])
 def test_nothing_set(text):
     assert parse(text, "host.yml") == Settings(file="host.yml")

@@ -220,7 +220,10 @@ def test_who_is_named():
         "   a process whose owner is not visible from here (the driver says pid 70000), 1.0 GiB on GPU-a (compute)",
         "   pid 9 (bob) serve, 20 MiB on MIG-b (compute), left by an earlier run (lease token 17)",
         "   none of them was touched; the run can be repeated when they have ended",
-        "   not known: GPU-a: 1 record makes no sense in its list of processes; driver unknown and nvidia-ml-py may not fit together",
+        (
+            "   not known: GPU-a: 1 record makes no sense in its list of processes; "
+            "driver unknown and nvidia-ml-py may not fit together"
+        ),
     )
 
 
