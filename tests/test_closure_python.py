@@ -239,7 +239,7 @@ def called(name: str | None, is_method: bool, call: ast.Call) -> set[tuple[str, 
             return {(importlib.util.resolve_name(value, package), ())} if isinstance(package, str) and package else set()
         return set()
     if (function.kind == "object" and not ("." in value and ":" not in value)) or (
-        name == "__import__" and len(call.args) > 1
+        name == "__import__" and len([*call.args, *call.keywords]) > 1
     ):
         return set()
     return {(value, ())}
