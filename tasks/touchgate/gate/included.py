@@ -183,6 +183,8 @@ class _Places:
                 self.within.setdefault(folder, {}).update(known)
         self.starts = {path.partition("/")[0] for path in self.by_path}
         self._outs: dict[str, Callable[[str], bool]] = {}
+        self._around: dict[str, list[tuple[str, str]]] = {}
+        """Folder -> the lanes that name it or one above it as a whole: touched paths lie together."""
 
     def touched_by(self, path: str) -> Iterator[tuple[str, str]]:
         """The lanes that a touched path touches, and the named folder that it is in, or ""."""
@@ -191,10 +193,14 @@ class _Places:
         plain = path.rstrip("/")
         # A link or a submodule on the way to what is named.
         yield from ((lane, "") for lane in (*self.by_path.get(plain, ()), *self.within.get(plain, ())))
-        for folder in _above(plain):
-            for lane, is_whole in self.by_path.get(folder, {}).items():
-                if is_whole and not self._is_out(lane, path):
-                    yield lane, folder
+        parent = plain.rpartition("/")[0]
+        if parent not in self._around:
+            above = (parent, *_above(parent)) if parent else ()
+            known = ((folder, self.by_path.get(folder, {})) for folder in above)
+            self._around[parent] = [(lane, folder) for folder, lanes in known for lane, is_whole in lanes.items() if is_whole]
+        for lane, folder in self._around[parent]:
+            if not self._is_out(lane, path):
+                yield lane, folder
 
     def _is_out(self, lane: str, path: str) -> bool:
         if lane not in self._outs:
