@@ -36,11 +36,11 @@ def required() -> None:
     pytest.importorskip("psycopg", reason="the package psycopg is not installed", exc_type=ImportError)
     if binaries() is None:
         pytest.skip("the package postgresql is not installed")
-    if os.geteuid() == 0 and not _unprivileged():
+    if os.geteuid() == 0 and not unprivileged():
         pytest.skip("PostgreSQL does not run as root, and there is no user postgres or nobody")
 
 
-def _unprivileged() -> str | None:
+def unprivileged() -> str | None:
     """Whom the server runs as when we are root."""
     for name in ("postgres", "nobody"):
         try:
@@ -78,7 +78,7 @@ class Server:
         assert there is not None
         command = [str(there / program), *arguments]
         if os.geteuid() == 0:
-            user = _unprivileged()
+            user = unprivileged()
             assert user is not None
             command = ["setpriv", f"--reuid={user}", "--clear-groups", *command]
         # The server keeps its descriptors: a pipe of ours would never end.
@@ -92,13 +92,15 @@ class Server:
         self.folder.chmod(0o755)
         self.data.mkdir()
         if os.geteuid() == 0:
-            shutil.chown(self.data, _unprivileged())
-            shutil.chown(self.folder, _unprivileged())
+            shutil.chown(self.data, unprivileged())
+            shutil.chown(self.folder, unprivileged())
         self._run("initdb", "-D", str(self.data), "-U", "lease", "-A", "trust", "--no-sync", "-E", "UTF8", "--no-locale")
         self.port = free_port()
         with (self.data / "postgresql.conf").open("a") as out:
             out.write(f"\nlisten_addresses = '127.0.0.1'\nunix_socket_directories = '{self.folder}'\nport = {self.port}\n")
             out.write("max_connections = 300\nshared_buffers = 16MB\nfsync = on\nautovacuum = on\n")
+            # After a crash every file is synced, one by one, unless the kernel may do it at once.
+            out.write("recovery_init_sync_method = syncfs\n" if os.uname().sysname == "Linux" else "")
             out.writelines(f"{name} = {value}\n" for name, value in self.settings.items())
 
     def start(self) -> None:

@@ -25,8 +25,8 @@ ANSWER_WITHIN = 5.0
 """Seconds that a look before a device check waits for the database before it counts as away."""
 TRY_AGAIN = 1.0
 """Seconds between two tries to reach a database that is away."""
-GIVE_BACK = 5.0
-"""Seconds for which the end of a run tries to give back what it holds."""
+GIVE_BACK = 30.0
+"""Seconds for which the end of a run tries to give back what it holds: a server that crashed takes that long to come back."""
 
 BEAT = f"""
 WITH others AS (UPDATE touchgate.lease SET beat = clock_timestamp(), spared = true WHERE {SPARED} AND mark <> %(mark)s)
