@@ -101,6 +101,35 @@ def test_who_tests_a_gate_that_stays_is_as_it_was():
     assert watching in result.text
 
 
+@pytest.mark.parametrize(
+    "condition",
+    [
+        "always() && needs.gate.result == 'success' && needs.gate.outputs.a == 'true'",
+        "needs.gate.outputs.b == 'true' && needs.gate.result != 'failure'",
+        "needs.gate.result == 'failure' || needs.gate.outputs.a == 'true' && github.ref == 'refs/heads/x'",
+    ],
+)
+def test_the_result_and_an_output_in_one_condition(condition):
+    steps = f"    steps:\n      - run: make\n      - run: make more\n        if: {condition}\n"
+    source = workflow(job("    needs: gate\n", steps=steps) + job(NEEDS, "y", steps))
+    result = migrating.run_of(source)
+    assert result.left == ()
+    assert "needs.gate" not in result.text
+    runs_alike(source, result)
+
+
+@pytest.mark.parametrize("style", [">-\n          ", "|\n          ", "'", '"'])
+def test_a_condition_is_rewritten_in_its_own_style(style):
+    condition = "needs.gate.result != 'success' ||\n          needs.x.result == 'failure'"
+    if style in ("'", '"'):
+        condition = condition.replace("\n         ", "").replace("'", "''" if style == "'" else "'") + style
+    source = workflow(job(NEEDS) + required(f"      - run: exit 1\n        if: {style}{condition}\n"))
+    result = migrating.run_of(source)
+    assert result.left == ()
+    assert yaml.safe_load(result.text)["jobs"]["required"]["steps"][0]["if"].strip() == "needs.x.result == 'failure'"
+    runs_alike(source, result)
+
+
 def test_a_script_that_shows_how_the_gate_ended():
     step = script('[ "${{ needs.gate.result }}" = success ] || exit 1')
     result = migrating.run_of(workflow(job(NEEDS) + required(step)))

@@ -183,7 +183,8 @@ def implied(job: Job) -> bool:
 
 def _only_positive(use: Reference, gates: Mapping[str, Gate]) -> None:
     """Refuse a step's condition that runs the step where nothing is touched."""
-    for part in expressions.conjuncts(use.root):
+    folded = formulas.fold(use.root, gates)
+    for part in [] if isinstance(folded, bool) else expressions.conjuncts(folded):
         if formulas.mentions(part, gates):
             formulas.formula(part, gates, positive=True)
 
