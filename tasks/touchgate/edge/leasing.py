@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from touchgate.edge.waiting import Waiter, held_by
 from touchgate.leases import choose
-from touchgate.leases.engine import Ask, LeaseRefused
+from touchgate.leases.engine import Ask, LeaseRefused, LeaseTimeout
 from touchgate.leases.holder import user_name
 from touchgate.leases.inside import Inside, inside, to_children
 from touchgate.leases.model import Want
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from touchgate.devices.probe import Gpu
     from touchgate.edge.devices import DeviceChoice
     from touchgate.gate.model import DeviceWish
-    from touchgate.leases.engine import Engine, Grant
+    from touchgate.leases.engine import Engine, Grant, Holder
     from touchgate.leases.model import Share
     from touchgate.reports.terminal import Terminal
 
@@ -96,6 +96,7 @@ class Wanted:
     url: str | None
     reservation: str | None = None
     sha: str | None = None
+    hint: str = "--timeout 0 gives up at once"
 
 
 class NotFit(Exception):
@@ -134,10 +135,13 @@ def take(
     """
     host = this_host(environ)
     engine = choose.engine(environ, [gpu.uuid for gpu in choice.present if gpu.uuid])
-    waiter = Waiter(str(wanted.want), terminal.waiting, terminal.place, "--lease-timeout 0 gives up at once")
+    say = terminal.waiting if wanted.timeout else _nothing  # who does not wait has nothing to say of waiting
+    waiter = Waiter(str(wanted.want), say, terminal.place, wanted.hint)
     asked = time.monotonic()
     try:
         grant = _granted(engine, wanted, environ, waiter, cancelled)
+    except LeaseTimeout as fault:
+        raise LeaseTimeout(_with_holders(str(fault), waiter.behind)) from None
     finally:
         terminal.place("", None)
     waited = time.monotonic() - asked
@@ -149,7 +153,7 @@ def take(
     own = not isinstance(grant, Inside)
     try:
         # Under an outer lease the outer run has looked, and its other processes are no strangers.
-        noise = _preflight(gpus, environ) if own else ()
+        noise = _preflight(gpus, _locks(grant), environ) if own else ()
     except BaseException:
         grant.close()
         raise
@@ -159,29 +163,49 @@ def take(
     return Lease(grant, gpus, words, _locks(grant) if own else (), (*grant.notes, *noise))
 
 
-def _preflight(gpus: Sequence[Gpu], environ: Mapping[str, str]) -> tuple[str, ...]:
-    """What is to be noted of a fit host. Raises `NotFit`."""
+def _nothing(_: str) -> None:
+    pass
+
+
+def _with_holders(text: str, holders: Sequence[Holder]) -> str:
+    """What an engine says of a wait in vain, with who was in the way where it does not say that."""
+    told = [f"{one.resource} is held by {held_by(one)}" for one in holders if one.user not in text]
+    return "; ".join([text, *told])
+
+
+def _preflight(gpus: Sequence[Gpu], locks: Sequence[Path], environ: Mapping[str, str]) -> tuple[str, ...]:
+    """What is to be noted of a fit host. Of this run are its processes and who has its locks. Raises `NotFit`."""
     from touchgate import processes  # noqa: PLC0415
     from touchgate.devices import preflight  # noqa: PLC0415
     from touchgate.gate.model import Refusal  # noqa: PLC0415
+    from touchgate.leases import process  # noqa: PLC0415
 
     try:
         settings = preflight.host_settings(environ)
     except Refusal as fault:
         raise NotFit(f"whether the host is fit can't be known: {fault}") from None
     uuids = [str(gpu.uuid) for gpu in gpus]
-    found = preflight.examine(uuids, lambda: processes.family(os.getpid()), settings, environ)
+
+    def ours() -> frozenset[int]:
+        kept = (pid for lock in locks if lock.exists() for pid in process.keepers(lock.stat()))
+        return processes.family(os.getpid()).union(kept)
+
+    found = preflight.examine(uuids, ours, settings, environ)
     if not found.fit:
         raise NotFit("\n".join(found.lines()))
     return (found.line(),) if found.noise or found.taken else ()
 
 
 def _locks(grant: Grant) -> tuple[Path, ...]:
-    """The lock files behind the grant's descriptors: who still has them after the run is told."""
+    """The files behind the grant's descriptors that nobody else has locked: who has one after the run is of the run.
+
+    A lock that several runs share, as those of single GPUs do the host's, says nothing of whose a process is.
+    """
     found = []
     for descriptor in grant.descriptors:
         with suppress(OSError):
-            found.append(Path(f"/proc/self/fd/{descriptor}").readlink())
+            if " WRITE " in Path(f"/proc/self/fdinfo/{descriptor}").read_text(encoding="ascii", errors="replace"):
+                found.append(Path(f"/proc/self/fd/{descriptor}").readlink())
     return tuple(found)
 
 
@@ -203,6 +227,6 @@ def _granted(
     ask = Ask(wanted.want, wanted.what, timeout=wanted.timeout, seconds=wanted.seconds, url=wanted.url)
     if wanted.reservation is None:
         return engine.acquire(ask, on_wait=waiter, cancelled=cancelled)
-    if not wanted.reservation.isdecimal():
-        raise LeaseRefused(f"--reservation {wanted.reservation}: there is no such reservation; one is named by its number")
+    if not (wanted.reservation.isascii() and wanted.reservation.isdecimal()):
+        raise LeaseRefused(f"there is no reservation {wanted.reservation}: one is named by its number")
     return engine.adopt(int(wanted.reservation), ask, wanted.sha)

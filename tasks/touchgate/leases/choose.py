@@ -40,11 +40,13 @@ def chosen(environ: Mapping[str, str]) -> Chosen:
 def engine(environ: Mapping[str, str] = os.environ, gpus: Sequence[str] = ()) -> Engine:
     """The engine. gpus: UUIDs of all GPUs of this host, as far as known. Raises `LeaseRefused` where it can't be used."""
     choice = chosen(environ)
-    if choice.kind == "postgres":
-        from touchgate.leases.postgres import PostgresEngine  # noqa: PLC0415  needs psycopg
-
-        return PostgresEngine(choice.target, host=choice.host, gpus=tuple(gpus))
     from touchgate.leases.directory import lease_directory  # noqa: PLC0415
     from touchgate.leases.files import FilesEngine  # noqa: PLC0415
 
-    return FilesEngine(lease_directory(environ), host=choice.host, gpus=tuple(gpus))
+    files = FilesEngine(lease_directory(environ), host=choice.host, gpus=tuple(gpus))
+    if choice.kind == "postgres":
+        from touchgate.leases.postgres import PostgresEngine  # noqa: PLC0415  needs psycopg
+
+        # The host's own lease lies beneath: it keeps apart who lost the database, and who never asked it.
+        return PostgresEngine(choice.target, host=choice.host, gpus=tuple(gpus), below=files.below)
+    return files
