@@ -103,7 +103,7 @@ def test_who_goes_in_the_next_moment_is_not_left(lock):
 
 
 def test_a_child_that_neither_computes_nor_has_the_lease(lock):
-    with subprocess.Popen(["sleep", "600"]) as child:
+    with subprocess.Popen(["sleep", "20"]) as child:
         assert leftovers([lock], None, settle=()) == NOBODY
         child.kill()
 

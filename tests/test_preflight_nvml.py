@@ -23,9 +23,9 @@ def host(tmp_path):
     return FakeHost(tmp_path)
 
 
-def answer(fake, host, uuids=(), settings=None, ours=()):
+def answer(fake, host, uuids=(), settings=None, ours=(), settle=()):
     """The whole way from NVML's answers to the line for a person, and what stands under it."""
-    found = judge(read(uuids, pynvml=fake, root=host.root, settle=0), frozenset(ours), settings or Settings())
+    found = judge(read(uuids, pynvml=fake, root=host.root, settle=settle), frozenset(ours), settings or Settings())
     assert fake.open == 0, "NVML was left open"
     return found
 
@@ -214,8 +214,21 @@ def test_a_process_that_just_ended(host):
     lists = [[process(7, GIB)], []]
     fake = FakeNvml(gpu())
     fake.nvmlDeviceGetComputeRunningProcesses = lambda handle: lists.pop(0)
-    assert answer(fake, host).fit
+    assert answer(fake, host, settle=(0, 0)).fit
     assert lists == []
+
+
+def test_a_process_that_is_ending(host):
+    """It has no memory of its own any more, and the driver takes down what it had on the GPU."""
+    host.process(7, comm="python")
+    lists = [[process(7, GIB)], [process(7, GIB)], []]
+    fake = FakeNvml(gpu())
+    fake.nvmlDeviceGetComputeRunningProcesses = lambda handle: lists.pop(0)
+    assert answer(fake, host, settle=(0, 0, 0)).fit
+    lists[:] = [[process(7, GIB)]] * 2
+    assert str(answer(fake, host, settle=(0,)).owners[0]) == (
+        "pid 7 (root) python, since 2026-11-30T00:53:20Z, which is ending, 1.0 GiB on GPU-a (compute)"
+    )
 
 
 def test_a_zombie_is_not_its_process(host):

@@ -18,21 +18,24 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
 
 def test_a_real_process():
     environ = {**os.environ, "TOUCHGATE_LEASE_TOKEN": "1796000000000001"}
-    with subprocess.Popen(["sleep", "600"], env=environ) as child:
-        deadline = time.monotonic() + 10  # between fork and exec it is still this program
-        while (seen := processes.look(child.pid)) is not None and seen.name != "sleep" and time.monotonic() < deadline:
+    child = subprocess.Popen(["sleep", "600"], env=environ)
+    try:
+        deadline = time.monotonic() + 10  # between fork and exec it is still this program, or has no command line yet
+        while (seen := processes.look(child.pid)) is not None and seen.command != "sleep 600" and time.monotonic() < deadline:
             time.sleep(0.01)
-        assert seen == Process(
-            child.pid, processes.user_name(os.getuid()), "sleep", "sleep 600", seen.started, 1796000000000001
-        )
+        user = processes.user_name(os.getuid())
+        assert seen == Process(child.pid, user, "sleep", "sleep 600", seen.started, 1796000000000001)
         assert abs(seen.started - time.time()) < 60
         assert {child.pid, os.getpid()} <= processes.family(os.getpid())
         assert os.getpid() not in processes.family(child.pid)
         assert child.pid in processes.every()
         assert processes.uses_gpu(child.pid) is False
+    finally:
         child.kill()
         os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
-        assert processes.look(child.pid) is None  # a zombie
+        zombie = processes.look(child.pid)
+        child.wait()
+    assert zombie is None
     assert processes.look(child.pid) is None
     assert processes.look(0) is None
     assert processes.uses_gpu(child.pid) is None

@@ -26,6 +26,7 @@ class Process:
 
     name: its program's. command: the program with its script or module, no further arguments: they may hold secrets.
     started: seconds since the epoch. token: of the run's lease that started it, where it shows that. Unknown is None.
+    ending: it has given up its memory already, and its files are being closed, which takes a GPU's driver some time.
     """
 
     pid: int
@@ -34,11 +35,12 @@ class Process:
     command: str
     started: float | None = None
     token: int | None = None
+    ending: bool = False
 
     def __str__(self) -> str:
         """For example `pid 4121 (ada) python train.py, since 2026-11-30T14:02:11Z`."""
         since = f", since {utc(self.started)}" if self.started is not None else ""
-        return f"pid {self.pid} ({self.user}) {self.command}{since}"
+        return f"pid {self.pid} ({self.user}) {self.command}{since}{', which is ending' if self.ending else ''}"
 
 
 def look(pid: int, proc: Path = PROC) -> Process | None:
@@ -53,13 +55,15 @@ def look(pid: int, proc: Path = PROC) -> Process | None:
     words = [os.fsdecode(word) for word in _bytes(folder / "cmdline").split(b"\0") if word]
     short = os.fsdecode(_bytes(folder / "comm").strip())
     name = os.path.basename(words[0]) if words else short  # noqa: PTH119 - also of what is no path
+    ending = not words and not is_kernel_thread(pid, proc)
     # A daemon may write a title over its arguments ("sshd: ada [priv]"): then the kernel's name for it is the better one.
     if words and (" " in words[0] or not name):
         name, words = short, []
     started = None
     with suppress(OSError, ValueError, IndexError):
         started = _boot_time(proc) + int(fields[19]) / os.sysconf("SC_CLK_TCK")
-    return Process(pid, user, _printable(name or "?"), _printable(_brief(name or "?", words)), started, _token(folder))
+    name = name or "?"
+    return Process(pid, user, _printable(name), _printable(_brief(name, words)), started, _token(folder), ending)
 
 
 def _brief(name: str, words: list[str]) -> str:

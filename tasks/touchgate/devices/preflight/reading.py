@@ -20,19 +20,25 @@ from touchgate.devices.preflight.values import GpuReading, Reading
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-SETTLE = 0.3
-"""Seconds after which a list is read again that named a process which is gone: its context was just being taken down."""
+SETTLE = (0.3, 0.7, 1.5)
+"""Seconds to the next looks while somebody is listed who is gone or ending.
+
+A process gives up a lease before the driver has taken down what it had on the GPU.
+"""
 _MARK = "touchgate-reading:"
 
 
-def read(uuids: Sequence[str], *, pynvml: Any = None, root: Path = host.ROOT, settle: float = SETTLE) -> Reading:
+def read(uuids: Sequence[str], *, pynvml: Any = None, root: Path = host.ROOT, settle: Sequence[float] = SETTLE) -> Reading:
     """The GPUs or MIG devices of `uuids` (none: all), and their host. Asks the driver in this very process.
 
     pynvml, root: for tests, a module in its place and a folder in the place of /.
     """
     found = _once(uuids, pynvml, root)
-    if any(entry.process is None for gpu in found.gpus for entry in gpu.listed or ()):
-        time.sleep(settle)
+    for pause in settle:
+        listed = [entry.process for gpu in found.gpus for entry in gpu.listed or ()]
+        if not any(process is None or process.ending for process in listed):
+            break
+        time.sleep(pause)
         found = _once(uuids, pynvml, root)
     return found
 
