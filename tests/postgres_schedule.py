@@ -1,6 +1,6 @@
 """Some of a schedule's requests, as threads of one process of their own, each with its own connection.
 
-`python -m tests.postgres_schedule CANARIES`; each line is a schedule in JSON: [dsn, [[host, want, priority, start, hold], ...]];
+`python -m tests.postgres_schedule CANARIES`; a line is a schedule in JSON: [dsn, [[host, want, priority, start, hold], ...]];
 the answer is a line of [token, ...] or what went wrong.
 """
 

@@ -6,10 +6,11 @@ import os
 import pwd
 import socket
 import uuid
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol
 
-from touchgate.leases.engine import LeaseCancelled, LeaseLost, LeaseRefused, LeaseTimeout
+from touchgate.leases.engine import LeaseCancelled, LeaseFault, LeaseLost, LeaseRefused, LeaseTimeout
 from touchgate.leases.model import Priority, Want
 from touchgate.leases.postgres import telling
 from touchgate.leases.postgres.adopting import adopt
@@ -79,10 +80,9 @@ class PostgresEngine:
         try:
             taken = waiter.wait()
         except BaseException:
-            try:
+            with suppress(LeaseFault):  # a database that is away: its time to live ends the request
                 waiter.withdraw()
-            finally:
-                session.drop()
+            session.drop()
             raise
         finally:
             waiter.close()

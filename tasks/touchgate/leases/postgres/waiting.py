@@ -30,7 +30,9 @@ LOOK = 3.0
 AWAY = 600.0
 """Seconds for which a waiter looks for a database that went away."""
 PATIENCE = 10.0
-"""Seconds of the same for a run that only just asks, or gives back."""
+"""Seconds of the same for a run that only just asks."""
+WITHDRAW = 3.0
+"""Seconds of the same for one that gives up."""
 
 REGISTER = """
 INSERT INTO touchgate.host (name, gpus) VALUES (%s, %s) ON CONFLICT (name) DO UPDATE SET seen = clock_timestamp(),
@@ -165,12 +167,12 @@ class Waiter:
             self._sleep()
 
     def withdraw(self) -> None:
-        """Take the request back, or what it was granted meanwhile; at most for `PATIENCE`, then its TTL does it."""
+        """Take the request back, or what it was granted meanwhile. Raises `LeaseFault` where that can't be done."""
 
         def change(connection: Connection) -> None:
             end_own(connection, self._asked.mark, "withdrawn", "taken back by who asked")
 
-        self._session.run(lambda connection: turn(connection, change), PATIENCE)
+        self._session.run(lambda connection: turn(connection, change), WITHDRAW)
 
     def close(self) -> None:
         """The connection past a pooler, where there is one."""
