@@ -11,7 +11,9 @@ import pytest
 
 from touchgate.leases import directory as directories
 from touchgate.leases import files
-from touchgate.leases.files import LeaseDirectory, LeaseRefused
+from touchgate.leases.engine import Ask, Grant
+from touchgate.leases.files import FilesEngine, LeaseDirectory, LeaseRefused
+from touchgate.leases.model import Want
 
 root_only = pytest.mark.skipif(os.geteuid() != 0, reason="needs root to be two users")
 
@@ -25,8 +27,9 @@ def lease(tmp_path) -> LeaseDirectory:
     return lease_in(tmp_path / "leases")
 
 
-def take(lease: LeaseDirectory) -> files.Held:
-    return files.acquire(lease, what="gemv:kernel", timeout=0, on_wait=lambda _holder: None)
+def take(lease: LeaseDirectory) -> Grant:
+    ask = Ask(Want(hosts=1), "gemv:kernel", timeout=0)
+    return FilesEngine(lease, host="here").acquire(ask, on_wait=lambda _place: None)
 
 
 def test_the_named_folder_is_taken_and_made(tmp_path):
@@ -192,7 +195,7 @@ def test_a_file_system_without_locks_is_refused(lease, monkeypatch, number):
 
 
 def test_status_of_a_folder_that_is_not_there(tmp_path):
-    assert files.status(lease_in(tmp_path / "nothing")) == []
+    assert FilesEngine(lease_in(tmp_path / "nothing"), host="here").status().holders == ()
     assert not (tmp_path / "nothing").exists()
 
 

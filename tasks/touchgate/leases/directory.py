@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from touchgate import places
+from touchgate.leases.engine import LeaseRefused
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -23,10 +24,6 @@ CANNOT_EXCLUDE = re.compile(
     r"|overlay(fs)?|aufs|unionfs"
 )
 """File systems where an flock may hang, fail, reach one machine or one container only, or silently exclude nobody."""
-
-
-class LeaseRefused(Exception):
-    """The lease can't be asked for here: what is wrong and what to do."""
 
 
 @dataclass(frozen=True)

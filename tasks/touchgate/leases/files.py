@@ -1,356 +1,336 @@
-"""One exclusive lease a host: a lock file, and beside it a record of who holds it.
+"""Leases of one host by files that its users share: `queue.json` says whose turn it is, the kernel's locks who lives.
 
-The lock is an flock(2) on a descriptor of ours, taken through filelock, so it excludes everything that uses filelock's
-`FileLock` on that file. It belongs to the open file description: every child that is handed the descriptor keeps it,
-and it ends, in the kernel, with the last process that has it. `Held.close` therefore closes and never unlocks, and a
-run killed in any way leaves no lock behind, only a record, which by itself holds nothing.
+See docs/lease.md. Three belts lie one below the other: the queue (order, reservations, drains), a ticket for each request
+(its life is that of the processes that have it), and the locks that exclude whatever becomes of the queue.
 """
 
 from __future__ import annotations
 
-import errno
-import fcntl
 import os
 import socket
-import stat
-import time
-from contextlib import suppress
-from dataclasses import dataclass, replace
-from datetime import datetime, timezone
-from functools import partial
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from touchgate.leases import process, record
-from touchgate.leases.directory import LeaseDirectory, LeaseRefused, lease_directory, prepare
-from touchgate.leases.holder import RESOURCE, Holder, locked_out, of_record, status, unknown, user_name, who_has
-from touchgate.leases.wake import Watch
+from touchgate.leases import audit, clock, holder, process, record, telling
+from touchgate.leases.adopting import adopted
+from touchgate.leases.directory import LeaseDirectory, lease_directory, prepare
+from touchgate.leases.engine import HostState, LeaseCancelled, LeaseLost, LeaseRefused, LeaseTimeout, Status
+from touchgate.leases.grant import FilesGrant
+from touchgate.leases.holder import user_name
+from touchgate.leases.model import Priority, Share
+from touchgate.leases.queue import Queue, QueueUnavailable, content_of, ghosts
+from touchgate.leases.shared import modes
+from touchgate.leases.state import CANCELLED, HELD, HOST, WAITING, Entry, Event, State
+from touchgate.leases.unordered import unordered
+from touchgate.leases.waiter import Patience, Waiter, passed_over
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-    from types import TracebackType
+    from collections.abc import Callable, Sequence
 
-    from typing_extensions import Self
+    from touchgate.leases.belt import Belt
+    from touchgate.leases.engine import Ask, Grant, Holder, Place
+    from touchgate.leases.model import Want
+    from touchgate.leases.state import Turn
+    from touchgate.leases.tickets import Ticket
 
-__all__ = [
-    "Held",
-    "Holder",
-    "LeaseCancelled",
-    "LeaseDirectory",
-    "LeaseRefused",
-    "LeaseTimeout",
-    "acquire",
-    "lease_directory",
-    "status",
-]
-
-LOOK_AGAIN = 1.0
-"""Seconds between two looks while waiting, for what no wake-up tells: a new holder's name, a lock file replaced."""
-ASK_CANCELLED = 0.25
-"""The same where a caller may cancel."""
-SETTLE = (0.001, 0.002, 0.004, 0.008)
-"""Seconds. The wake-up comes just before the kernel frees the lock, and `status` may have it for some microseconds."""
-SOON = (0.02, 0.05, 0.1, 0.2)
-"""Seconds to the next looks after a wake-up, for a host so busy that the one who closes is not done by then."""
+__all__ = ["FilesEngine", "LeaseCancelled", "LeaseDirectory", "LeaseLost", "LeaseRefused", "LeaseTimeout", "lease_directory"]
 
 
-class LeaseTimeout(Exception):
-    """Not granted in time. `holder`: who had it last."""
+class FilesEngine:
+    """Keeps the leases of one host in one folder. No daemon: whoever changes the queue takes the scheduler's turn."""
 
-    def __init__(self, holder: Holder, waited: float) -> None:
-        super().__init__(f"the host's lease was not granted in {waited:.0f} s: held by {holder}")
-        self.holder = holder
+    def __init__(self, directory: LeaseDirectory, *, host: str | None = None, gpus: Sequence[str] = ()) -> None:
+        """host: what this host is called by those who ask here. gpus: UUIDs of all its GPUs, as far as known."""
+        self.directory = directory
+        self._host = host or socket.gethostname()
+        self._gpus = tuple(dict.fromkeys(gpus))
+        self.where = f"files in {directory.path} ({directory.why})"
 
+    def acquire(self, ask: Ask, *, on_wait: Callable[[Place], None], cancelled: Callable[[], bool] | None = None) -> Grant:
+        """Wait for a grant: see `touchgate.leases.engine.Engine`."""
+        return self._acquire(ask, 0, on_wait, cancelled)
 
-class LeaseCancelled(Exception):
-    """The caller's `cancelled` said so while the lease was waited for."""
+    def below(
+        self, ask: Ask, token: int, *, on_wait: Callable[[Place], None], cancelled: Callable[[], bool] | None = None
+    ) -> Grant:
+        """The same beneath another engine's grant, whose token is `token`: that of this one is larger."""
+        return self._acquire(ask, token, on_wait, cancelled)
 
-
-class Held:
-    """The lease. A context manager; leaving it closes the descriptor and does not unlock (see the module's text)."""
-
-    def __init__(self, descriptor: int, paths: _Paths, entry: record.Record, record_fault: str) -> None:
-        self._descriptor: int | None = descriptor
-        self._paths = paths
-        self._entry = entry
-        self._process = os.getpid()
-        self.record_fault = record_fault
-        """Why the record beside the lock could not be written (a full disk), or "". The lease is held all the same."""
-
-    @property
-    def token(self) -> int:
-        """Larger than that of every earlier grant."""
-        return self._entry.token
-
-    @property
-    def since(self) -> str:
-        """When it was granted, ISO 8601, UTC."""
-        return self._entry.since
-
-    def fileno(self) -> int:
-        """The descriptor to hand to children (`pass_fds`): the lease lasts as long as one of them has it."""
-        if self._descriptor is None:
-            raise ValueError("the lease is closed")
-        return self._descriptor
-
-    def still_ours(self) -> bool:
-        """Whether the lock file is still the one that is locked. False: deleted or replaced, so others can get in."""
-        return self._descriptor is not None and _same_file(self._descriptor, self._paths.lock)
-
-    def close(self) -> None:
-        """Mark the record as ended and close the descriptor. The lease ends once no child has it either."""
-        descriptor, self._descriptor = self._descriptor, None
-        if descriptor is None:
-            return
+    def _acquire(
+        self, ask: Ask, above: int, on_wait: Callable[[Place], None], cancelled: Callable[[], bool] | None
+    ) -> FilesGrant:
+        queue = self._ready()
+        patience = Patience(ask.timeout, on_wait, cancelled, self._host)
+        wanted = self._entry(ask.want, ask.what, ask.seconds, ask.priority, ask.url)
+        waiter: Waiter | None = None
         try:
-            # A forked child that leaves through here closes its copy only; the run is not over.
-            if os.getpid() == self._process and not self.record_fault and _same_file(descriptor, self._paths.lock):
-                with suppress(OSError):  # the record then reads as that of a killed run: no lock depends on it
-                    record.write(self._paths.record, replace(self._entry, ended=_now()), self._paths.record_mode)
-        finally:
-            os.close(descriptor)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None) -> None:
-        self.close()
-
-
-@dataclass(frozen=True)
-class _Paths:
-    """The two files of a lease and their modes."""
-
-    lock: Path
-    record: Path
-    lock_mode: int
-    record_mode: int
-    group: int | None
-    """The group that shares the folder, None where nobody does."""
-
-
-def _paths(directory: LeaseDirectory) -> _Paths:
-    folder = directory.path
-    lock, entry = folder / f"{RESOURCE}.lock", folder / f"{RESOURCE}.json"
-    seen = folder.stat()
-    if seen.st_mode & stat.S_IWGRP:
-        return _Paths(lock, entry, 0o660, 0o644, seen.st_gid)
-    return _Paths(lock, entry, 0o600, 0o600, None)
-
-
-def acquire(
-    directory: LeaseDirectory,
-    *,
-    what: str,
-    timeout: float | None,
-    on_wait: Callable[[Holder], None],
-    job_url: str | None = None,
-    cancelled: Callable[[], bool] | None = None,
-) -> Held:
-    """Take the host's lease, waiting at most `timeout` seconds (None: for ever; 0: not at all).
-
-    `on_wait` is called when it first has to wait, and again when the holder changes; `cancelled` is asked meanwhile.
-    Raises `LeaseTimeout`, `LeaseCancelled`, `LeaseRefused` (the folder can't keep runs apart).
-    """
-    prepare(directory)
-    paths = _paths(directory)
-    wait = _Wait(timeout, on_wait, cancelled)
-    while True:
-        descriptor = _open(paths)
-        try:
-            granted = _wait_for(descriptor, paths, wait)
-            if granted:
-                return _hold(descriptor, paths, what, job_url)
+            waiter = self._asked(queue, wanted, ask.timeout, above, patience)
+            if ask.timeout == 0 and waiter.entry.state == WAITING:
+                state = queue.read()
+                raise patience.late(telling.place(state or State(""), waiter.entry, self._host))  # noqa: TRY301 - it is withdrawn
+            patience.begin()
+            entry, taken = waiter.wait()
+        except QueueUnavailable as fault:
+            if waiter is not None:
+                waiter.ticket.close()
+            return self._beside(queue, wanted, above, patience, str(fault))
         except BaseException:
-            _give_back(descriptor)
+            if waiter is not None:
+                waiter.withdraw()
             raise
-        _give_back(descriptor)
+        return self._grant(queue, entry, waiter.ticket, taken)
 
+    def _asked(self, queue: Queue, wanted: Entry, timeout: float | None, above: int, patience: Patience) -> Waiter:
+        """The request in the queue, with a ticket. It may be granted by now."""
+        made: list[tuple[Entry, Ticket]] = []
 
-class _Wait:
-    """What a waiter was asked for and has said so far."""
+        def enter(state: State) -> tuple[State, list[Event]]:
+            state, events = ghosts(self._known(state), queue.tickets)
+            state, events = passed_over(queue, state, events)
+            deadline = wanted.at + timeout if timeout else None
+            entry = replace(wanted, id=state.next, deadline=deadline)
+            while (ticket := self._ticket(queue, entry)) is None:
+                entry = replace(entry, id=entry.id + 1)
+            made.append((entry, ticket))
+            return replace(state.put(entry), token=max(state.token, above)), [*events, Event("asked", entry)]
 
-    def __init__(self, timeout: float | None, on_wait: Callable[[Holder], None], cancelled: Callable[[], bool] | None) -> None:
-        self._timeout = timeout
-        self._on_wait = on_wait
-        self._cancelled = cancelled
-        self._began: float | None = None
-        self._told: tuple[int | None, int | None] | None = None
+        try:
+            state = queue.change(enter, own=-1, between=patience.ask).state
+        except BaseException:
+            for entry, ticket in made:
+                ticket.close()
+                queue.tickets.remove(entry.id)
+            raise
+        entry, ticket = made[0]
+        return Waiter(queue, state.entries.get(entry.id, entry), ticket, patience)
 
-    def on(self, holder: Holder) -> float:
-        """Another look was in vain. Say so where that is news; the seconds to sleep. Raises when it is enough."""
-        now = time.monotonic()
-        if self._began is None:
-            self._began = now  # the first look is not part of the wait, however slow the host is
-        waited = now - self._began
-        if self._timeout is not None and waited >= self._timeout:
-            raise LeaseTimeout(holder, waited)
-        if self._told != (holder.pid, holder.token):
-            self._told = (holder.pid, holder.token)
-            self._on_wait(holder)
-        if self._cancelled is not None and self._cancelled():
-            raise LeaseCancelled("the wait for the host's lease was cancelled")
-        longest = LOOK_AGAIN if self._cancelled is None else ASK_CANCELLED
-        return longest if self._timeout is None else min(longest, self._timeout - waited)
+    def _ticket(self, queue: Queue, entry: Entry) -> Ticket | None:
+        try:
+            return queue.tickets.make(entry.id, content_of(entry))
+        except OSError as fault:
+            raise QueueUnavailable(f"a ticket in {queue.tickets.folder} can't be made: {fault.strerror}") from fault
 
+    def _known(self, state: State) -> State:
+        """With the GPUs that this run sees."""
+        new = [gpu for gpu in self._gpus if gpu not in state.gpus]
+        return replace(state, gpus=(*state.gpus, *new)) if new else state
 
-def _wait_for(descriptor: int, paths: _Paths, wait: _Wait) -> bool:
-    """True: locked, and the host is free. False: the lock file was deleted or replaced; open the new one."""
-    soon: list[float] = []
-    with Watch(paths.lock) as watch:
-        while True:
-            holder = _grant(descriptor, paths)
-            if holder is None:
-                return True
-            longest = wait.on(holder)
-            if watch.sleep(min([longest, *soon])):
-                soon = list(SOON)
-            elif soon:
-                soon.pop(0)
-            if not _same_file(descriptor, paths.lock):
-                return False
-
-
-def _open(paths: _Paths) -> int:
-    flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
-    try:
-        descriptor = os.open(paths.lock, flags, paths.lock_mode)
-    except OSError as fault:
-        raise LeaseRefused(_cannot_open(paths, fault)) from fault
-    try:
-        _share(descriptor, paths)
-    except BaseException:
-        os.close(descriptor)
-        raise
-    return descriptor
-
-
-def _share(descriptor: int, paths: _Paths) -> None:
-    """Give our own lock file the folder's group and mode, whatever the umask is and whatever the folder hands down."""
-    seen = os.fstat(descriptor)
-    if not stat.S_ISREG(seen.st_mode):
-        raise LeaseRefused(f"the lock file {paths.lock} is not a regular file; delete it")
-    if paths.group is not None and seen.st_uid == os.geteuid():
-        if seen.st_gid != paths.group:
-            with suppress(PermissionError):
-                os.fchown(descriptor, -1, paths.group)
-        if stat.S_IMODE(seen.st_mode) != paths.lock_mode:
-            os.fchmod(descriptor, paths.lock_mode)
-
-
-def _cannot_open(paths: _Paths, fault: OSError) -> str:
-    path = paths.lock
-    if fault.errno == errno.ELOOP:
-        return f"the lock file {path} is a symbolic link; delete it"
-    if fault.errno in (errno.ENOSPC, errno.EDQUOT):
-        return f"the lock file {path} can't be made: the disk is full ({fault.strerror}); make room"
-    if fault.errno in (errno.EACCES, errno.EPERM):
-        with suppress(OSError):
-            seen = path.stat()
-            owner, mode = user_name(seen.st_uid), stat.S_IMODE(seen.st_mode)
-            return (
-                f"the lock file {path} belongs to {owner}, mode {mode:04o}, and can't be opened by "
-                f"{user_name(os.geteuid())}; "
-                f"chmod 0660 {path} and give it the folder's group, or join that group"
+    def _grant(self, queue: Queue, entry: Entry, ticket: Ticket | None, taken: Belt, note: str = "") -> FilesGrant:
+        shares = tuple(Share(self._host, share.gpu) for share in entry.shares)
+        grant = FilesGrant(queue, entry, shares, ticket, taken, self.where)
+        fault = taken.write(
+            record.Record(
+                resource=HOST,
+                user=entry.user,
+                pid=entry.pid or 0,
+                started=entry.started,
+                namespace=entry.namespace,
+                host=socket.gethostname(),
+                what=entry.what,
+                since=entry.granted,
+                token=entry.token,
+                inode=0,
+                url=entry.url,
             )
-    return f"the lock file {path} can't be opened: {fault.strerror}"
+        )
+        grant.notes = tuple(filter(None, (note, fault)))
+        grant.took()
+        return grant
+
+    def _beside(self, queue: Queue, wanted: Entry, above: int, patience: Patience, why: str) -> FilesGrant:
+        """Where the queue can't be changed: the locks alone, in no order."""
+        entry, taken = unordered(queue, wanted, self._known(queue.read() or State("")), above, patience)
+        audit.append(
+            queue.folder, queue.modes, [audit.line(Event("unordered", entry, why), audit.now(), wanted.user, self._host)]
+        )
+        return self._grant(queue, entry, None, taken, f"{why}; the lease was had without order among those who wait")
+
+    def status(self) -> Status:
+        """Who holds what, and who waits. Takes no lock."""
+        path = self.directory.path
+        if not path.is_dir():
+            return Status(self.where, (HostState(self._host, self._gpus),))
+        queue = self._queue()
+        notes: list[str] = []
+        state = queue.read()
+        if state is None:
+            state = State("")
+            if os.path.lexists(path / "queue.json"):
+                notes.append(f"the queue {path / 'queue.json'} can't be read; the next run that asks makes it anew")
+        state = self._known(state)
+        living: dict[int, bool] = {}
+
+        def alive(one: Entry) -> bool:
+            return living.setdefault(one.id, queue.tickets.alive(one.id))
+
+        def note(one: Entry) -> str:
+            return _fate(queue, one) if alive(one) else "killed; whoever asks next finds its lease free"
+
+        found = telling.held(state, self._host, alive, note)
+        gone = [one.id for one in state.entries.values() if one.state == WAITING and one.runs and not alive(one)]
+        state = state.without(gone)
+        return Status(
+            where=self.where,
+            hosts=(HostState(self._host, state.gpus, state.drained),),
+            holders=(*found, *self._beneath(found)),
+            queue=telling.queued(state),
+            notes=tuple(notes),
+        )
+
+    def _beneath(self, found: list[Holder]) -> list[Holder]:
+        """Who has a lock that the queue knows nothing of."""
+        path = self.directory.path
+        known = {one.token for one in found if one.token is not None}
+        busy = {one.resource for one in found if one.token is not None}
+        listed = []
+        for name in ["host", *sorted(lock.stem for lock in path.glob("gpu-*.lock"))]:
+            for one in holder.status(path, name):
+                told = telling.named(one, self._host)
+                if told.token not in known and not (told.token is None and told.resource in busy):
+                    listed.append(told)
+        return listed
+
+    def reserve(self, want: Want, seconds: float, why: str, sha: str | None = None) -> int:
+        """Be next for `seconds`, from when it is free; the reservation's id. It holds by the clock, without a process."""
+        if not 0 < seconds < float("inf"):
+            raise LeaseRefused("a reservation is for some time, longer than 0 s")
+        made: list[int] = []
+        wanted = replace(self._entry(want, why, float(seconds), Priority.DEVELOPMENT, None), reserves=True, pid=None, sha=sha)
+
+        def enter(state: State) -> tuple[State, list[Event]]:
+            state, events = ghosts(self._known(state), queue.tickets)
+            entry = replace(wanted, id=state.next)
+            made[:] = [entry.id]
+            return state.put(entry), [*events, Event("reserved", entry)]
+
+        queue = self._ready()
+        done = self._change(queue, enter)
+        refused = {one.id: one.why for one in done.decision.refused}
+        if made[0] in refused:
+            raise LeaseRefused(refused[made[0]])
+        return made[0]
+
+    def adopt(self, reservation: int, ask: Ask, sha: str | None) -> Grant:
+        """A run's grant inside a reservation: see `touchgate.leases.engine.Engine`."""
+        queue = self._ready()
+        wanted = self._entry(ask.want, ask.what, ask.seconds, ask.priority, ask.url)
+        made: list[tuple[Entry, Ticket]] = []
+
+        def enter(state: State) -> tuple[State, list[Event]]:
+            state, events = ghosts(self._known(state), queue.tickets)
+            living = [
+                one.id for one in state.entries.values() if one.state == HELD and one.runs and queue.tickets.alive(one.id)
+            ]
+            entry = adopted(state, living, reservation, replace(wanted, id=state.next), sha, self._host)
+            while (ticket := self._ticket(queue, entry)) is None:
+                entry = replace(entry, id=entry.id + 1)
+            made.append((entry, ticket))
+            return replace(state.put(entry), token=entry.token), [*events, Event("adopted", entry)]
+
+        waiter: Waiter | None = None
+        try:
+            self._change(queue, enter)
+            waiter = Waiter(queue, made[0][0], made[0][1], Patience(1.0, lambda _: None, None, self._host))
+            waiter.patience.begin()
+            entry, taken = waiter.wait()
+        except BaseException as fault:
+            if waiter is not None:
+                waiter.withdraw()
+            else:
+                for _, ticket in made:
+                    ticket.close()
+            if isinstance(fault, LeaseTimeout):
+                raise LeaseRefused(f"reservation {reservation}: another program has this host's lock: {fault}") from fault
+            raise
+        return self._grant(queue, entry, waiter.ticket, taken)
+
+    def cancel(self, request: int) -> str:
+        """Take back a request that waits, or end a reservation; in words what was. A run that holds is never ended."""
+        said: list[str] = []
+        queue = self._ready()
+        user = user_name(os.geteuid())
+
+        def take_back(state: State) -> tuple[State, list[Event]]:
+            one = state.entries.get(request)
+            if one is None or one.state not in (WAITING, HELD) or (one.runs and not queue.tickets.alive(request)):
+                raise LeaseRefused(f"there is no request {request} that waits or holds")
+            whose = f"{record.printable(one.user)} ({record.printable(one.what)})"
+            if one.runs and one.state == HELD:
+                shares = ", ".join(telling.name(share, self._host) for share in one.shares)
+                raise LeaseRefused(f"request {request} of {whose} holds {shares}; a run is never ended")
+            if os.geteuid() not in (0, one.uid):
+                raise LeaseRefused(f"request {request} is of {whose}; only they and root can take it back")
+            why = f"the request was taken back by {user}, pid {os.getpid()}"
+            said[:] = [f"{'reservation' if one.reserves else 'request'} {request} of {whose} is taken back"]
+            if one.reserves:
+                return state.without([request]), [Event("cancelled", one, why)]
+            over = replace(one, state=CANCELLED, why=why, watch=())
+            return replace(state.put(over), wakes=(request,)), [Event("cancelled", over, why)]
+
+        self._change(queue, take_back)
+        return said[0]
+
+    def drain(self, host: str, why: str) -> None:
+        """Grant nothing new on this host; who holds it goes on, who waits is refused."""
+        self._drain(host, record.printable(why) or "drained", "drained")
+
+    def undrain(self, host: str) -> None:
+        """Take a drain back."""
+        self._drain(host, "", "undrained")
+
+    def _drain(self, host: str, why: str, kind: str) -> None:
+        if host != self._host:
+            raise LeaseRefused(f"there is no host {host}; there is {self._host}")
+        self._change(self._ready(), lambda state: (replace(state, drained=why), [Event(kind, None, why)]))
+
+    def _change(self, queue: Queue, change: Callable[[State], tuple[State, list[Event]]]) -> Turn:
+        """A person's change: on disk before it is told of."""
+        try:
+            return queue.change(change, durable=True)
+        except QueueUnavailable as fault:
+            raise LeaseRefused(f"{fault}; nothing was changed") from fault
+
+    def _ready(self) -> Queue:
+        prepare(self.directory)
+        return self._queue()
+
+    def _queue(self) -> Queue:
+        path = self.directory.path
+        return Queue(path, modes(path), user_name(os.geteuid()), self._host)
+
+    def _entry(self, want: Want, what: str, seconds: float | None, priority: Priority, url: str | None) -> Entry:
+        """A request of this process, its id still to be given. Raises `LeaseRefused` where it names other hosts."""
+        strange = [name for name in want.names if name != self._host]
+        if want.names and self._host not in want.names:
+            raise LeaseRefused(f"there is no host {', '.join(strange)}; there is {self._host}")
+        pid = os.getpid()
+        # A run can use the GPUs that it sees, not others that the queue has heard of.
+        among = want.among or (self._gpus if want.gpus else ())
+        return Entry(
+            id=1,
+            user=user_name(os.geteuid()),
+            uid=os.geteuid(),
+            at=clock.now(),
+            asked=clock.iso(),
+            what=record.printable(what),
+            url=record.printable(url) if url else None,
+            pid=pid,
+            started=process.start_mark(pid) or "",
+            namespace=process.pid_namespace(),
+            hosts=want.hosts,
+            wants=want.gpus,
+            among=tuple(among),
+            priority=int(priority),
+            seconds=None if seconds is None else float(seconds),
+        )
 
 
-def _try_lock(descriptor: int, path: Path) -> bool:
-    """One flock without waiting, through filelock."""
-    lock: Callable[[int], bool]
+def _fate(queue: Queue, one: Entry) -> str:
+    """What became of a run whose ticket lives, "" where it goes on."""
+    if one.pid is None or one.namespace != process.pid_namespace() or process.start_mark(one.pid) == one.started:
+        return ""
     try:
-        # Late: filelock costs tens of milliseconds, and most runs need no lease.
-        from filelock import lock_descriptor  # noqa: PLC0415
-    except ImportError:  # before filelock 3.30, whose FileLock makes this same call
-        lock = _flock
-    else:
-        lock = partial(lock_descriptor, blocking=False)
-    try:
-        return lock(descriptor)
-    except OSError as fault:
-        raise LeaseRefused(
-            f"the lock file {path} can't be locked ({fault.strerror}): its file system keeps no locks; "
-            "set TOUCHGATE_LEASE_DIR to a folder on a local disk"
-        ) from fault
-
-
-def _flock(descriptor: int) -> bool:
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as fault:
-        if fault.errno in (errno.EAGAIN, errno.EACCES):
-            return False
-        raise
-    return True
-
-
-def _grant(descriptor: int, paths: _Paths) -> Holder | None:
-    """None: locked, and nobody else is in. Else who has it."""
-    for pause in (0.0, *SETTLE):
-        if pause:  # sleeping for no time still gives the processor away
-            time.sleep(pause)
-        if _try_lock(descriptor, paths.lock):
-            break
-    else:
-        return who_has(record.read(paths.record), os.fstat(descriptor))
-    if not _same_file(descriptor, paths.lock):
-        fcntl.flock(descriptor, fcntl.LOCK_UN)
-        return unknown("the lock file was replaced; trying again")
-    entry = record.read(paths.record)
-    if entry is not None and locked_out(entry, os.fstat(descriptor)):
-        # Deleted while it was held: the file can be locked again, but the host is not free.
-        fcntl.flock(descriptor, fcntl.LOCK_UN)
-        return of_record(entry, alive=True, note="its lock file was deleted while it held it; waiting for it to end")
-    return None
-
-
-def _hold(descriptor: int, paths: _Paths, what: str, job_url: str | None) -> Held:
-    entry = record.Record(
-        resource=RESOURCE,
-        user=user_name(os.geteuid()),
-        pid=os.getpid(),
-        started=process.start_mark(os.getpid()) or "",
-        namespace=process.pid_namespace(),
-        host=socket.gethostname(),
-        what=record.printable(what),
-        since=_now(),
-        token=_next_token(descriptor, record.read(paths.record)),
-        inode=os.fstat(descriptor).st_ino,
-        url=record.printable(job_url) if job_url else None,
-    )
-    fault = ""
-    try:
-        # In the lock file too, where no record can be lost: 20 bytes in place.
-        os.pwrite(descriptor, f"{entry.token:019d}\n".encode("ascii"), 0)
-        record.write(paths.record, entry, paths.record_mode)
-    except OSError as error:
-        fault = f"who holds the lease can't be written to {paths.record}: {error.strerror}"
-        with suppress(OSError):  # rather no record than the name of the holder before
-            paths.record.unlink()
-    return Held(descriptor, paths, entry, fault)
-
-
-def _next_token(descriptor: int, before: record.Record | None) -> int:
-    """One more than the last, not below the clock (microseconds): a wiped folder or a full disk repeats none."""
-    written = os.pread(descriptor, 20, 0).strip()
-    last = int(written) if written.isdigit() else 0
-    return max(last + 1, before.token + 1 if before else 0, time.time_ns() // 1000)
-
-
-def _same_file(descriptor: int, path: Path) -> bool:
-    try:
-        return os.path.samestat(os.fstat(descriptor), path.lstat())
+        lock = os.stat(queue.tickets.lock_path(one.id))  # noqa: PTH116
     except OSError:
-        return False
-
-
-def _give_back(descriptor: int) -> None:
-    """Drop a descriptor that no run relies on: unlocked too, should a process forked meanwhile have a copy."""
-    with suppress(OSError):
-        fcntl.flock(descriptor, fcntl.LOCK_UN)
-    os.close(descriptor)
-
-
-def _now() -> str:
-    return datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+        return ""
+    return f"the run has ended; {holder.kept_by(process.keepers(lock))}"

@@ -7,47 +7,16 @@ import fcntl
 import os
 import pwd
 import socket
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from touchgate.leases import process, record
+from touchgate.leases.engine import Holder
 
 if TYPE_CHECKING:
-    from touchgate.leases.directory import LeaseDirectory
+    from pathlib import Path
 
 RESOURCE = "host"
-
-
-@dataclass(frozen=True)
-class Holder:
-    """Who holds, or held, a lease.
-
-    alive: the lock is really held now. Not alive: the run is gone without having said so (killed). Unknown is None.
-    note: in words, where the record and the lock tell different stories. keepers: the processes seen to have the lock.
-    """
-
-    resource: str
-    user: str
-    pid: int | None
-    since: str | None
-    what: str
-    url: str | None
-    token: int | None
-    alive: bool
-    note: str = ""
-    keepers: tuple[int, ...] = ()
-
-    def __str__(self) -> str:
-        """For example "alice, pid 4121, since 2026-11-30T14:02:11Z (gemv:kernel)"."""
-        parts = [self.user]
-        if self.pid is not None:
-            parts.append(f"pid {self.pid}")
-        if self.since is not None:
-            parts.append(f"since {self.since}")
-        text = ", ".join(parts)
-        for more in (self.what, self.url, self.note):
-            text += f" ({more})" if more else ""
-        return text
 
 
 def locked_out(entry: record.Record, lock: os.stat_result) -> bool:
@@ -62,13 +31,13 @@ def running(entry: record.Record) -> bool | None:
     return process.start_mark(entry.pid) == entry.started
 
 
-def status(directory: LeaseDirectory) -> list[Holder]:
-    """Who holds the host, read without taking its lock. Empty: free, and the last run ended by itself.
+def status(folder: Path, resource: str = RESOURCE) -> list[Holder]:
+    """Who has one lock file, read without taking it. Empty: free, and the last run ended by itself.
 
     A holder that is not `alive` was killed: the host is free, and the record tells who it was. Where the run has ended
     but a process of it still has the lock, it is alive, and its note names that process as far as this user may see it.
     """
-    lock_path, record_path = directory.path / f"{RESOURCE}.lock", directory.path / f"{RESOURCE}.json"
+    lock_path, record_path = folder / f"{resource}.lock", folder / f"{resource}.json"
     entry = record.read(record_path)
     try:
         descriptor = os.open(lock_path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
@@ -82,7 +51,7 @@ def status(directory: LeaseDirectory) -> list[Holder]:
     try:
         seen = os.fstat(descriptor)
         if process.taker(seen) is not None or not _free(descriptor):
-            return [who_has(entry, seen)]
+            return [who_has(entry, seen, resource)]
     finally:
         os.close(descriptor)
     if entry is None or entry.ended is not None:
@@ -113,7 +82,7 @@ def _free(descriptor: int) -> bool:
     return True
 
 
-def who_has(entry: record.Record | None, lock: os.stat_result) -> Holder:
+def who_has(entry: record.Record | None, lock: os.stat_result, resource: str = RESOURCE) -> Holder:
     """Whoever has the lock `lock`, by the record as far as it fits, else by /proc."""
     if entry is not None and entry.ended is None and entry.inode == lock.st_ino and running(entry) is not False:
         return of_record(entry, alive=True)
@@ -122,20 +91,21 @@ def who_has(entry: record.Record | None, lock: os.stat_result) -> Holder:
         taker = process.taker(lock)
         if entry.pid in (taker or entry.pid, *keepers) or not keepers:
             how = "has ended" if entry.ended is not None else "was killed"
-            return of_record(entry, alive=True, note=f"the run {how}; {_kept_by(keepers)}", keepers=keepers)
+            return of_record(entry, alive=True, note=f"the run {how}; {kept_by(keepers)}")
     if not keepers:
-        return unknown("no readable record says who")
-    names = _kept_by(keepers)
-    return replace(unknown(f"no record fits; {names}"), pid=keepers[0], user=owner_name(keepers[0]), keepers=keepers)
+        return unknown("no readable record says who", resource)
+    names = kept_by(keepers)
+    return replace(unknown(f"no record fits; {names}", resource), pid=keepers[0], user=owner_name(keepers[0]))
 
 
-def _kept_by(keepers: tuple[int, ...]) -> str:
+def kept_by(keepers: tuple[int, ...]) -> str:
+    """In words, which processes have a lock."""
     if not keepers:
         return "a process that it started still has the lock"
     return "the lock is kept by " + ", ".join(f"pid {pid} {process.command(pid)}".strip() for pid in keepers)
 
 
-def of_record(entry: record.Record, *, alive: bool, note: str = "", keepers: tuple[int, ...] = ()) -> Holder:
+def of_record(entry: record.Record, *, alive: bool, note: str = "") -> Holder:
     """The holder that a record tells of."""
     return Holder(
         resource=entry.resource,
@@ -147,13 +117,12 @@ def of_record(entry: record.Record, *, alive: bool, note: str = "", keepers: tup
         token=entry.token,
         alive=alive,
         note=note,
-        keepers=keepers,
     )
 
 
-def unknown(note: str) -> Holder:
+def unknown(note: str, resource: str = RESOURCE) -> Holder:
     """A holder of whom only `note` is known."""
-    return Holder(RESOURCE, "somebody", None, None, "", None, None, alive=True, note=note)
+    return Holder(resource, "somebody", None, None, "", alive=True, note=note)
 
 
 def user_name(uid: int) -> str:

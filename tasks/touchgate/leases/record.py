@@ -110,7 +110,10 @@ def write(path: Path, record: Record, mode: int) -> None:
         with os.fdopen(descriptor, "w", encoding="utf-8") as file:
             os.fchmod(descriptor, mode)  # whatever the umask says, others must be able to read who holds it
             file.write(text)
-        temporary.replace(path)
+        # Not over the old one: some file systems write a file out to disk first when it replaces another, and a record
+        # that is missing for a moment costs a name.
+        path.unlink(missing_ok=True)
+        temporary.rename(path)
     except BaseException:
         with suppress(OSError):
             temporary.unlink()

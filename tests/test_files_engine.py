@@ -1,0 +1,287 @@
+"""The embedded engine: order, wake-ups and deaths, on real processes and real signals."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+from contextlib import suppress
+
+import pytest
+
+from tests.lease_runs import GPUS, HOLD, HOST, PATIENCE, engine, gone, silent, started, take, until
+from touchgate.leases.engine import Holder, LeaseCancelled, LeaseRefused, LeaseTimeout
+from touchgate.leases.holder import user_name
+from touchgate.leases.model import Share, Want
+
+QUICK = "from touchgate.leases import waiter; waiter.LOOK = waiter.TAKE = 0.5\n"
+WAIT = "held = take(); say('got', held.token); heard()"
+GPU = Want(gpus=1)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    return tmp_path / "leases"
+
+
+def token_of(words: str) -> int:
+    assert words.split(maxsplit=1)[0] in ("held", "got"), words
+    return int(words.split()[1])
+
+
+def queue_of(folder) -> list[int | None]:
+    return [one.pid for one in engine(folder).status().queue]
+
+
+# ---- one holder
+
+
+def test_a_free_lease_is_had_at_once_and_told_of(folder):
+    with take(folder, "gemv:kernel", url="https://forge/job/7") as grant:
+        assert grant.shares == (Share(HOST),)
+        assert grant.notes == ()
+        grant.check()
+        status = engine(folder).status()
+        assert status.queue == ()
+        assert status.holders == (
+            Holder(
+                HOST,
+                user_name(os.geteuid()),
+                os.getpid(),
+                grant.since,
+                "gemv:kernel",
+                "https://forge/job/7",
+                grant.token,
+                id=1,
+            ),
+        )
+        assert json.loads((folder / "host.json").read_text())["token"] == grant.token
+    assert engine(folder).status().holders == ()
+    assert list((folder / "tickets").iterdir()) == []
+
+
+def test_two_gpus_are_had_by_two_and_the_whole_host_by_neither(folder):
+    with take(folder, want=GPU) as one, take(folder, want=GPU) as two:
+        assert {share.gpu for share in (*one.shares, *two.shares)} == set(GPUS)
+        one.check()
+        two.check()
+        with pytest.raises(LeaseTimeout):
+            take(folder, want=GPU)
+        with pytest.raises(LeaseTimeout):
+            take(folder)
+    with take(folder), pytest.raises(LeaseTimeout, match=f"here is held by .*pid {os.getpid()}"):
+        take(folder, want=GPU)
+
+
+@pytest.mark.parametrize(
+    ("want", "why"),
+    [
+        (Want(hosts=2), "2 hosts are wanted, and there is 1"),
+        (Want(gpus=3), "3 GPUs of one host are wanted, and the most that one has is 2"),
+        (Want(hosts=1, names=("there",)), "there is no host there; there is here"),
+    ],
+)
+def test_what_can_never_be_is_refused(folder, want, why):
+    with pytest.raises(LeaseRefused) as caught:
+        take(folder, want=want, timeout=None)
+    assert str(caught.value) == why
+    assert engine(folder).status().queue == ()
+
+
+# ---- order
+
+
+def test_those_who_wait_are_served_in_order(folder):
+    with started(folder, HOLD) as first:
+        runs = []
+        try:
+            for place in range(1, 5):
+                runs.append(started(folder, WAIT))
+                assert runs[-1].first == f"waits at {place} behind {first.pid}"
+            assert queue_of(folder) == [run.pid for run in runs]
+            first.tell()
+            last = 0
+            for run in runs:
+                token = token_of(run.granted())
+                assert token > last
+                last = token
+                assert [one.pid for one in engine(folder).status().holders] == [run.pid]
+                run.tell()
+        finally:
+            for run in runs:
+                run.__exit__()
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
+def test_a_waiter_that_ends_lets_those_behind_it_on(folder, number):
+    with started(folder, HOLD) as first, started(folder, WAIT, stderr=subprocess.DEVNULL) as second:
+        third = started(folder, WAIT)
+        with third:
+            second.signal(number)
+            second.end()
+            first.tell()
+            assert token_of(third.granted())
+
+
+def test_a_killed_holder_is_followed_at_once(folder):
+    with started(folder, HOLD) as first, started(folder, WAIT) as second:
+        token = token_of(first.first)
+        first.kill()
+        assert token_of(second.granted()) > token
+
+
+def test_two_killed_at_once_hold_nobody_up(folder):
+    with started(folder, HOLD) as first, started(folder, WAIT) as second, started(folder, WAIT) as third:
+        second.process.kill()
+        first.process.kill()
+        assert token_of(third.granted())
+
+
+def test_children_keep_the_lease_whatever_becomes_of_the_run(folder):
+    keep = """
+        held = take("parent", 0)
+        child = subprocess.Popen(["sleep", "600"], pass_fds=held.descriptors)
+        say(child.pid)
+        heard()
+        held.close()
+        say("closed")
+        heard()
+    """
+    for killed in (True, False):
+        with started(folder, keep) as other:
+            child = int(other.first)
+            try:
+                if killed:
+                    other.kill()
+                else:
+                    other.tell()
+                    assert other.heard() == "closed"
+                    other.tell()
+                    other.end()
+                with pytest.raises(LeaseTimeout):
+                    take(folder)
+                (seen,) = engine(folder).status().holders
+                assert (seen.what, seen.alive) == ("parent", True)
+                assert seen.note == f"the run has ended; the lock is kept by pid {child} sleep"
+                with started(folder, WAIT) as waiting:
+                    os.kill(child, signal.SIGKILL)
+                    assert token_of(waiting.granted())
+            finally:
+                with suppress(ProcessLookupError):
+                    os.kill(child, signal.SIGKILL)
+        gone(child)
+        take(folder).close()
+
+
+def test_a_stopped_waiter_holds_nobody_up_and_keeps_its_place(folder):
+    with started(folder, HOLD) as first, started(folder, WAIT) as stopped, started(folder, QUICK + WAIT) as third:
+        stopped.signal(signal.SIGSTOP)
+        first.tell()
+        assert token_of(third.granted())
+        assert queue_of(folder) == [stopped.pid]
+        with started(folder, WAIT) as fourth:
+            stopped.signal(signal.SIGCONT)
+            until(lambda: queue_of(folder) == [stopped.pid, fourth.pid])
+            third.tell()
+            assert token_of(stopped.granted())
+            stopped.tell()
+            assert token_of(fourth.granted())
+
+
+def test_a_wait_ends_in_time_and_can_be_cancelled(folder):
+    with started(folder, HOLD) as other:
+        told = []
+        with pytest.raises(LeaseTimeout, match=f"pid {other.pid}"):
+            take(folder, timeout=0.2, on_wait=told.append)
+        assert [place.position for place in told] == [1]
+        asked = iter([False, False, True])
+        with pytest.raises(LeaseCancelled, match="by this run"):
+            take(folder, timeout=None, on_wait=told.append, cancelled=lambda: next(asked))
+        assert queue_of(folder) == []
+
+
+def test_a_request_is_taken_back_by_its_user(folder):
+    wait = """
+        try:
+            take()
+        except LeaseCancelled as fault:
+            say(fault)
+    """
+    with started(folder, HOLD), started(folder, wait) as waiting:
+        (one,) = engine(folder).status().queue
+        me = user_name(os.geteuid())
+        assert engine(folder).cancel(one.id) == f"request {one.id} of {me} (other) is taken back"
+        assert waiting.heard() == f"the request was taken back by {me}, pid {os.getpid()}"
+        (holder,) = engine(folder).status().holders
+        with pytest.raises(LeaseRefused, match="a run is never ended"):
+            engine(folder).cancel(holder.id)
+        with pytest.raises(LeaseRefused, match="there is no request 99"):
+            engine(folder).cancel(99)
+
+
+# ---- reservations and drains
+
+
+def test_a_reservation_is_next_keeps_others_out_and_lets_its_user_in(folder, monkeypatch):
+    monkeypatch.setattr("touchgate.leases.files.user_name", lambda _uid: "dev")
+    with started(folder, HOLD) as other:
+        number = engine(folder).reserve(Want(hosts=1), 600, "debugging")
+        (one,) = engine(folder).status().queue
+        assert (one.id, one.priority, one.reserves) == (number, "development", True)
+        other.tell()
+        assert other.heard() == "closed"
+    (held,) = engine(folder).status().holders
+    assert (held.id, held.until is not None, held.token) == (number, True, None)
+    with take(folder, timeout=0) as grant:
+        grant.check()
+        with pytest.raises(LeaseTimeout):
+            take(folder)
+    assert engine(folder).cancel(number).startswith(f"reservation {number} of")
+    assert engine(folder).status().holders == ()
+
+
+def test_the_end_of_a_reservation_is_slept_for(folder, monkeypatch):
+    with monkeypatch.context() as patch:
+        patch.setattr("touchgate.leases.files.user_name", lambda _uid: "somebody-else")
+        engine(folder).reserve(Want(hosts=1), 1.0, "short")
+    told = []
+    with take(folder, timeout=PATIENCE, on_wait=told.append):
+        (place,) = told
+        assert [one.user for one in place.holders] == ["somebody-else"]
+
+
+def test_a_drain_grants_nothing_new_and_ends_nothing(folder):
+    with take(folder) as grant:
+        engine(folder).drain(HOST, "fans")
+        with pytest.raises(LeaseRefused, match=r"this host is drained \(fans\)"):
+            take(folder, timeout=None)
+        grant.check()
+    assert engine(folder).status().hosts[0].drained == "fans"
+    engine(folder).undrain(HOST)
+    take(folder).close()
+
+
+@pytest.mark.parametrize("what", ["deleted", "emptied", "torn"])
+def test_a_lost_queue_is_put_together_again(folder, what):
+    path = folder / "queue.json"
+    with started(folder, HOLD) as first, started(folder, WAIT) as second:
+        token = token_of(first.first)
+        if what == "deleted":
+            path.unlink()
+        else:
+            path.write_bytes(b"" if what == "emptied" else path.read_bytes()[:-20])
+        with started(folder, WAIT) as third:
+            assert queue_of(folder) == [second.pid, third.pid]
+            assert [one.token for one in engine(folder).status().holders] == [token]
+            first.tell()
+            assert token_of(second.granted()) > token
+            second.tell()
+            assert token_of(third.granted())
+
+
+def test_a_newer_queue_is_refused_in_words(folder):
+    take(folder).close()
+    (folder / "queue.json").write_text('{"schema": 2}')
+    with pytest.raises(LeaseRefused, match=r"is of a newer touchgate \(schema 2\); bring touchgate up to date here"):
+        take(folder, on_wait=silent)
