@@ -135,7 +135,7 @@ RUN = (
         "default": "",
         "section": SECTION,
         "metavar": "ID",
-        "help": "the reservation this run belongs to; recorded in the report",
+        "help": "run inside this reservation, which was made for it (`doit lease reserve`); it never waits",
     },
     {
         "name": "topology",
@@ -152,7 +152,7 @@ RUN = (
         "default": 1440.0,
         "section": SECTION,
         "metavar": "MIN",
-        "help": "give up (exit 75) when the host's lease is not granted in MIN minutes; 0: at once [default: %(default)s]",
+        "help": "give up (exit 75) when the lease is not granted in MIN minutes; 0: at once [default: %(default)s]",
     },
     {
         "name": "shadow",
