@@ -10,6 +10,8 @@ from touchgate.leases.model import Decision, Holding, Host, Priority, Request, S
 from touchgate.leases.schedule import schedule
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
     from touchgate.leases.postgres.connection import Connection
 
 LOAD = """
@@ -140,7 +142,7 @@ def _lease(row: dict[str, Any]) -> Lease:
     return Lease(**{**row, **lists})
 
 
-def shares_of(pairs: list[list[str]]) -> tuple[Share, ...]:
+def shares_of(pairs: Iterable[Sequence[str]]) -> tuple[Share, ...]:
     """Shares from (host, GPU or "")."""
     return tuple(Share(host, gpu or None) for host, gpu in pairs)
 

@@ -54,10 +54,11 @@ UPDATE touchgate.lease SET beat = clock_timestamp(), spared = false,
     taken = CASE WHEN state = 'held' THEN coalesce(taken, clock_timestamp()) END,
     state = CASE state WHEN 'lost' THEN 'waiting' ELSE state END
 WHERE mark = %(mark)s AND state <> 'ended'
-RETURNING id, state, token, extract(epoch FROM granted)::float8, (SELECT json_agg(json_build_array(share.host, share.gpu)
-    ORDER BY share.host, share.gpu) FROM touchgate.share WHERE share.lease = lease.id)
+RETURNING id, state, token, extract(epoch FROM granted)::float8
 """  # noqa: S608 - no value from outside
 """A sign of life, and the grant taken where there is one: both or neither, whatever a turn does meanwhile."""
+SHARES = "SELECT host, gpu FROM touchgate.share WHERE lease = %s ORDER BY host, gpu"
+"""A statement of its own: the one above may have waited for the grant, and sees other tables as they were before that."""
 
 
 @dataclass(frozen=True)
@@ -185,8 +186,9 @@ class Waiter:
         if row is None:
             self._absent()
             return None
-        number, state, token, granted, shares = row
+        number, state, token, granted = row
         if state == "held":
+            shares = self._session.run(lambda connection: connection.execute(SHARES, (number,)).fetchall())
             return Taken(number, token, iso(granted), shares_of(shares))
         now = elapsed()
         if now >= self._look_again or now >= self._beat + self._asked.ttl / BEATS:
