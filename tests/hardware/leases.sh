@@ -49,7 +49,7 @@ TOML
 {
     echo 'lanes:'
     for lane in a b c; do
-        echo "  $lane: {paths: [$lane/**], device: gpu, env: [OUT], checks: [command: sh held.sh $lane]}"
+        echo "  $lane: {paths: [$lane/**], device: gpu, env: [OUT, PYTHON], checks: [command: sh held.sh $lane]}"
     done
 } > tasks/lanes.yml
 cat > held.sh <<'SH'

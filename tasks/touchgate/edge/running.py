@@ -144,13 +144,14 @@ def tell(session: Session, name: str) -> None:
 def conclude(session: Session, own: TouchgateReporter | None) -> int:
     """The report in all its forms, and the exit code. own: the reporter that saw the repository's own tasks."""
     session.close_lease()
+    session.tell_leftovers()
     report = report_of(session)
     code = model.exit_code(
         report,
         require_device=session.options.require_device,
         interrupted=session.interrupted,
         lease_refused=bool(session.lease_refused),
-        unfit=False,
+        unfit=bool(session.unfit),
     )
     if own is not None and own.own_failures and code == 0:
         code = 2 if any(own.own_failures) else 1

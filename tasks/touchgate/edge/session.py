@@ -8,7 +8,6 @@ from __future__ import annotations
 import contextlib
 import os
 import threading
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -24,11 +23,12 @@ from touchgate.results.store import ResultStore, StoreFault
 
 if TYPE_CHECKING:
     from touchgate.checks.launcher import Launcher
+    from touchgate.edge.devices import DeviceChoice
+    from touchgate.edge.leasing import Lease
     from touchgate.edge.options import RunOptions
     from touchgate.edge.planning import Keyring, PlannedCheck
     from touchgate.gate.declared import Declared
-    from touchgate.gate.model import Plan
-    from touchgate.leases.files import Held, Holder
+    from touchgate.gate.model import DeviceWish, Plan
     from touchgate.reports.terminal import Terminal
 
 
@@ -70,7 +70,6 @@ class Session:
         self.checks = tuple(checks)
         self.shadow = shadow
         self.options = options
-        self.choice = keyring.choice
         self.store = store
         self.keyring = keyring
         self.terminal = terminal
@@ -79,6 +78,7 @@ class Session:
         self.began = began
         self.interrupted = False
         self.lease_refused = ""
+        self.unfit = ""
         self.lease_words: str | None = None
         self._launcher: Launcher | None = None
         self._lock = threading.Lock()
@@ -86,8 +86,15 @@ class Session:
         self._quiet = threading.Condition()
         self._slots = threading.BoundedSemaphore(options.jobs)
         self._device_turn = threading.Lock()
-        self._held: Held | None = None
-        self._device_checks_left = sum(1 for check in self.checks if check.place == "gpu" and check.stored is None)
+        self._held: Lease | None = None
+        self._had: Lease | None = None
+        self._on_device = tuple(check for check in self.checks if check.place == "gpu" and check.stored is None)
+        self._device_checks_left = len(self._on_device)
+
+    @property
+    def choice(self) -> DeviceChoice:
+        """The device, by what is shown at first and by the lease once it is held."""
+        return self.keyring.choice
 
     @property
     def launcher(self) -> Launcher:
@@ -129,7 +136,7 @@ class Session:
             if check.place == "gpu":
                 return self._run_on_gpu(check)
             with self._slots, self._key_lock(check):
-                return self._run_unless_known(check, ())
+                return self._run_unless_known(check, None)
         except Stopped:
             return self._finish(Finished(check, None, reason="interrupted"))
         except OSError as error:
@@ -143,18 +150,15 @@ class Session:
             try:
                 held = self._lease()
                 if held is None:
-                    return self._finish(Finished(check, None, reason=self.lease_refused))
-                if not held.still_ours():
-                    self.lease_refused = "the lease's lock file was removed or replaced while it was held"
-                    return self._finish(Finished(check, None, reason=self.lease_refused))
-                return self._run_unless_known(check, (held.fileno(),))
+                    return self._finish(Finished(check, None, reason=self.unfit or self.lease_refused))
+                return self._run_unless_known(check, held)
             finally:
                 self._device_checks_left -= 1
                 if self._device_checks_left <= 0:
                     # The host is free for others while checks without a device go on.
                     self.close_lease()
 
-    def _run_unless_known(self, check: PlannedCheck, fds: tuple[int, ...]) -> Finished:
+    def _run_unless_known(self, check: PlannedCheck, held: Lease | None) -> Finished:
         """After waiting for the lease or the key: look again, at what is on disk by now, then run."""
         from touchgate.results.contents import ContentsFault  # noqa: PLC0415
         from touchgate.results.keys import visible_environment  # noqa: PLC0415
@@ -172,6 +176,8 @@ class Session:
         self.terminal.start(check.spec.name)
         log = self._new_log(check)
         seen, _ = visible_environment(self.options.environ, check.spec.env)
+        if held is not None:
+            seen |= held.environment(self._wish(check))
         stamps = self.keyring.stamps(check.its_key)
         try:
             outcome = self.launcher.run(
@@ -182,7 +188,7 @@ class Session:
                 environ=seen,
                 log=log,
                 gpu=self.choice.uuid if check.place == "gpu" else None,
-                fds=fds,
+                fds=held.grant.descriptors if held is not None else (),
             )
         except Stopped:
             log.unlink(missing_ok=True)
@@ -246,50 +252,76 @@ class Session:
 
     # -- the lease --------------------------------------------------------------------------------------------------
 
-    def _lease(self) -> Held | None:
-        """The host's lease, asked for by the first check that needs it. None when it was refused."""
-        if self._held is not None or self.lease_refused:
-            return self._held
-        from touchgate.leases import files  # noqa: PLC0415  only a run that reaches a GPU takes a lease
-        from touchgate.leases.directory import LeaseRefused  # noqa: PLC0415
-
-        directory = files.lease_directory(self.options.environ)
-        asked = time.monotonic()
-        blocker: list[str] = []
-
-        def on_wait(holder: Holder) -> None:
-            blocker.append(f"{holder.user}, pid {holder.pid}")
-            self.terminal.waiting(f"waiting for the lease of this host: {holder}; --lease-timeout 0 gives up at once")
-
-        what = " ".join(self.lanes)
-        try:
-            self._held = files.acquire(
-                directory,
-                what=what,
-                timeout=self.options.lease_timeout * 60,
-                on_wait=on_wait,
-                job_url=job_url(self.options.environ),
-                cancelled=lambda: self.interrupted,
-            )
-        except files.LeaseCancelled:
-            raise Stopped from None
-        except (files.LeaseTimeout, LeaseRefused) as refusal:
-            self.lease_refused = str(refusal)
-            self.terminal.note(f"lease: {refusal}")
+    def _lease(self) -> Lease | None:
+        """The run's lease, asked for by the first check that needs it, and looked at before each. None: there is none."""
+        if self.lease_refused or self.unfit:
             return None
-        if self._held.record_fault:
-            self.note(f"the lease is held, but nobody can see by whom: {self._held.record_fault}")
-        waited = time.monotonic() - asked
-        after = f" after {waited:.1f} s (was {blocker[-1]})" if blocker else ""
-        self.lease_words = f"held{after}, kept in {directory.path} ({directory.why})"
-        self.terminal.note(f"the lease of this host is {self.lease_words}")
+        from touchgate.leases.engine import LeaseCancelled, LeaseFault, LeaseLost  # noqa: PLC0415  a GPU's run only
+
+        try:
+            if self._held is None:
+                self._held = self._had = self._take()
+            if self._held is not None:
+                self._held.grant.check()
+        except LeaseCancelled as fault:
+            if self.interrupted:
+                raise Stopped from None
+            self.lease_refused = str(fault)
+        except LeaseLost as fault:
+            self.lease_refused = f"the lease is lost, so nothing more runs on the GPU: {fault}"
+        except LeaseFault as fault:
+            self.lease_refused = str(fault)
+        if self.lease_refused:
+            self.terminal.note(f"lease: {self.lease_refused}")
+            self.close_lease()
         return self._held
+
+    def _take(self) -> Lease | None:
+        from touchgate.edge import leasing  # noqa: PLC0415
+
+        host = leasing.this_host(self.options.environ)
+        lanes = [self.declared.head[name] for name in dict.fromkeys(check.spec.lane for check in self._on_device)]
+        wanted = leasing.Wanted(
+            want=leasing.want_of([lane.device for lane in lanes], self.choice, host),
+            what=" ".join(lane.name for lane in lanes),
+            seconds=sum(lane.minutes for lane in lanes) * 60,
+            timeout=self.options.lease_timeout * 60,
+            url=leasing.job_url(self.options.environ),
+            reservation=self.options.reservation,
+            sha=self.declared.judged.change.head,
+            hint="--lease-timeout 0 gives up at once",
+        )
+        try:
+            lease = leasing.take(wanted, self.choice, self.options.environ, self.terminal, lambda: self.interrupted)
+        except leasing.NotFit as finding:
+            self.unfit = str(finding).partition("\n")[0]
+            for line in str(finding).splitlines():
+                self.note(line)
+            return None
+        if lease.gpus:
+            self.keyring.choice = self.choice._replace(gpu=lease.gpus[0])
+        for note in lease.notes:
+            self.note(note)
+        self.lease_words = lease.words
+        self.terminal.note(f"lease: {lease.words}")
+        return lease
+
+    def _wish(self, check: PlannedCheck) -> DeviceWish:
+        return self.declared.head[check.spec.lane].device
 
     def close_lease(self) -> None:
         """End this process's hold. Children that are still alive keep the host until they end."""
         held, self._held = self._held, None
         if held is not None:
-            held.close()
+            held.grant.close()
+
+    def tell_leftovers(self) -> None:
+        """What the run's lease finds still alive when everything is over."""
+        if self._had is not None:
+            from touchgate.edge import leasing  # noqa: PLC0415
+
+            for line in leasing.left_behind(self._had):
+                self.note(line)
 
     def interrupt(self) -> None:
         """Stop: no new check starts, live ones are ended with their children."""
@@ -318,14 +350,6 @@ class Session:
     def of_lane(self, lane: str) -> list[Finished]:
         """The finished checks of a lane."""
         return [done for done in self.finished.values() if done.check.spec.lane == lane]
-
-
-def job_url(environ: Mapping[str, str]) -> str | None:
-    """Where a forge shows this job, from its own variables; None outside of CI."""
-    if environ.get("CI_JOB_URL"):
-        return environ["CI_JOB_URL"]
-    server, repo, run = (environ.get(name) for name in ("GITHUB_SERVER_URL", "GITHUB_REPOSITORY", "GITHUB_RUN_ID"))
-    return f"{server}/{repo}/actions/runs/{run}" if server and repo and run else None
 
 
 def lane_seconds(finished: Sequence[Finished]) -> float:
