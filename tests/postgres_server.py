@@ -100,7 +100,8 @@ class Server:
             out.write(f"\nlisten_addresses = '127.0.0.1'\nunix_socket_directories = '{self.folder}'\nport = {self.port}\n")
             out.write("max_connections = 300\nshared_buffers = 16MB\nfsync = on\nautovacuum = on\n")
             # After a crash every file is synced, one by one, unless the kernel may do it at once.
-            out.write("recovery_init_sync_method = syncfs\n" if os.uname().sysname == "Linux" else "")
+            if os.uname().sysname == "Linux" and int((self.data / "PG_VERSION").read_text()) >= 14:
+                out.write("recovery_init_sync_method = syncfs\n")
             out.writelines(f"{name} = {value}\n" for name, value in self.settings.items())
 
     def start(self) -> None:

@@ -25,6 +25,7 @@ from touchgate.leases.model import Priority, Share, Want
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from pathlib import Path
 
     from touchgate.leases.postgres import PostgresEngine
 
@@ -348,6 +349,23 @@ def test_the_hosts_own_lease_lies_below(dsn: str, want: Want, below: Want) -> No
         assert grant.notes == ("a note",)
         assert grant.where.endswith(", and a file")
     assert under.events == [(below, grant.token), "check", "close"]
+
+
+def test_a_real_lease_of_the_host_keeps_out_who_never_asked_the_database(dsn: str, tmp_path: Path) -> None:
+    from touchgate.leases.directory import LeaseDirectory
+    from touchgate.leases.files import FilesEngine
+
+    files = FilesEngine(LeaseDirectory(tmp_path / "leases", shared=False, why="a test"), host="a", gpus=("g0", "g1"))
+    with take(engine(dsn, below=files.below)) as grant:
+        assert grant.descriptors
+        grant.check()
+        with pytest.raises(LeaseTimeout):
+            files.acquire(Ask(ONE, "files only", 0), on_wait=lambda _: None)
+    with files.acquire(Ask(ONE, "files only", 0), on_wait=lambda _: None):
+        with pytest.raises(LeaseTimeout):
+            take(engine(dsn, below=files.below))
+        assert engine(dsn).status().holders == ()
+    take(engine(dsn, below=files.below)).close()
 
 
 def test_no_lease_of_its_own_host_no_file(dsn: str) -> None:
