@@ -562,6 +562,26 @@ def test_without_gpus_none_can_be_asked_for(tmp_path):
     assert bare.lease("run", "--", "echo", "whole host")[:2] == (0, "whole host\n")
 
 
+def test_the_log_tells_what_happened(host):
+    assert host.lease("log") == (0, "", "")
+    host.lease("run", "--gpus", "1", "--what", "the rope kernel", "--", "true")
+    host.lease("drain", "--why", "memory test")
+    code, out, _ = host.lease("log", "--json")
+    assert code == 0
+    events = json.loads(out)["events"]
+    assert [one["event"] for one in events if one["event"] in ("asked", "granted", "released", "drained")] == [
+        "asked",
+        "granted",
+        "released",
+        "drained",
+    ]
+    code, out, _ = host.lease("log", "1")
+    assert code == 0
+    assert re.fullmatch(r"\d{4}-\d\d-\d\d \d\d:\d\d  drained  memory test\n", out), out
+    assert host.lease("log", "x")[0] == 3
+    assert host.lease("log", "0")[0] == 3
+
+
 def test_status_in_its_forms(host):
     code, out, _ = host.lease()
     assert code == 0

@@ -3,8 +3,11 @@
 import io
 import os
 import time
+from dataclasses import replace
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from touchgate.devices.probe import Gpu
 from touchgate.edge import waiting
@@ -69,6 +72,24 @@ WHOLE = Want(hosts=1, names=("here",))
 def test_the_want_follows_from_the_lanes(wishes, choice, want):
     assert want_of(wishes, choice, "here") == want
     assert want_of(wishes[::-1], choice, "here") == want
+
+
+GPUS = st.lists(st.sampled_from([A, B, C, gpu(""), gpu("GPU-m", mig=True)]), min_size=1, max_size=5, unique=True)
+
+
+@given(st.lists(st.sampled_from([ANY, ONE, TWO, HOST, PAIR]), min_size=1, max_size=4), GPUS)
+def test_what_is_asked_for_is_enough_for_each_lane(wishes, gpus):
+    """Whatever serves the want serves what each lane alone would want, as far as its lease can be had at all."""
+    choice = showing(*gpus)
+    want = want_of(wishes, choice, "here")
+    if want.hosts:
+        got = [Share(name) for name in ("here", "there")[: want.hosts]]
+    else:
+        got = [Share("here", uuid) for uuid in want.among[: want.gpus]]
+    possible = want.hosts or len(want.among) >= want.gpus
+    for wish in wishes:
+        alone = want_of([wish], choice, "here")
+        assert not possible or covers(got, replace(alone, among=()))
 
 
 @pytest.mark.parametrize(

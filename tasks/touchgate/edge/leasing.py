@@ -157,7 +157,7 @@ def take(
     except BaseException:
         grant.close()
         raise
-    was = f" (was {held_by(waiter.behind[0])})" if waiter.behind else ""
+    was = f" (was {waiter.behind[0].user}, pid {waiter.behind[0].pid})" if waiter.behind and waiter.behind[0].pid else ""
     after = f" after {duration(waited)}{was}" if waiter.waited else ""
     words = f"{shares}, held{after}; {grant.where}"
     return Lease(grant, gpus, words, _locks(grant) if own else (), (*grant.notes, *noise))

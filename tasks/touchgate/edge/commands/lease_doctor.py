@@ -63,12 +63,9 @@ def printable_lines(found: Iterable[Finding]) -> list[str]:
 
 def examine(environ: Mapping[str, str]) -> list[Finding]:
     """All that can be told without taking a lease."""
-    found = []
-    if choose.chosen(environ).kind == "files":
-        directory = lease_directory(environ)
-        found += _folder(directory)
-        if any(one.good is False for one in found):
-            return found
+    found = _folder(lease_directory(environ))  # beneath a database, too
+    if any(one.good is False for one in found):
+        return found
     try:
         status = choose.engine(environ).status()
     except LeaseFault as fault:
