@@ -163,8 +163,10 @@ def test_a_new_migration_is_added_to_what_is_there(dsn: str, tmp_path: Path) -> 
     with psycopg.connect(dsn, autocommit=True) as connection:
         assert migrate(connection, tmp_path) == [2]
         assert migrate(connection, tmp_path) == []
+    log = sql(dsn, "SELECT count(*) FROM touchgate.event")
     with pytest.raises(LeaseRefused, match=r"tables are at version 2, and this touchgate knows up to 1: update touchgate"):
         take(engine(dsn))
+    assert sql(dsn, "SELECT count(*) FROM touchgate.event") == log
 
 
 def test_a_migration_that_fails_leaves_nothing(dsn: str, tmp_path: Path) -> None:

@@ -107,7 +107,7 @@ def test_a_holder_stopped_for_less_goes_on(dsn: str) -> None:
 
 def test_a_stopped_waiter_is_passed_over_and_keeps_its_place(dsn: str) -> None:
     """A lock that returns although its waiter had expired meanwhile would be held twice here."""
-    with Run(dsn) as holder, Run(dsn, ttl=SHORT) as stopped, Run(dsn) as second, Run(dsn) as third:
+    with Run(dsn) as holder, Run(dsn, ttl=SHORT) as stopped, Run(dsn, ttl=12) as second, Run(dsn, ttl=12) as third:
         holder.hear("granted")
         stopped.hear("waits")
         stopped.signal(signal.SIGSTOP)

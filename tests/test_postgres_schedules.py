@@ -45,18 +45,17 @@ def schedule(seed: int) -> list[list[Any]]:
     return found
 
 
-def play(server: Server, folder: Path, seeds: range) -> None:
+def play(server: Server, folder: Path, schedules: dict[str, list[list[Any]]]) -> None:
     with ExitStack() as stack:
         command = [sys.executable, "-m", "tests.postgres_schedule", str(folder)]
         runs = [
             stack.enter_context(subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT))
             for _ in range(PROCESSES)
         ]
-        for seed in seeds:
-            dsn = server.database(f"schedule{seed}")
+        for name, requests in schedules.items():
+            dsn = server.database(name)
             for host in GPUS:  # all are known from the start
                 engine(dsn, host, GPUS[host]).acquire(engine_ask(), on_wait=print).close()
-            requests = schedule(seed)
             for index, run in enumerate(runs):
                 assert run.stdin is not None
                 run.stdin.write(json.dumps([dsn, requests[index::PROCESSES]]) + "\n")
@@ -65,9 +64,9 @@ def play(server: Server, folder: Path, seeds: range) -> None:
             for run in runs:
                 assert run.stdout is not None
                 tokens += json.loads(run.stdout.readline())
-            judge(dsn, seed, tokens)
+            judge(dsn, name, tokens, len(requests))
             assert list(folder.iterdir()) == []
-            sql(server.dsn, f'DROP DATABASE "schedule{seed}" WITH (FORCE)')
+            sql(server.dsn, f'DROP DATABASE "{name}" WITH (FORCE)')
         for run in runs:
             assert run.stdin is not None
             run.stdin.close()
@@ -80,32 +79,37 @@ def engine_ask() -> Any:
     return Ask(Want(hosts=1), "registers", 0)
 
 
-def judge(dsn: str, seed: int, tokens: list[Any]) -> None:
+def judge(dsn: str, name: str, tokens: list[Any], number: int) -> None:
     faults = [token for token in tokens if not isinstance(token, int)]
-    assert faults == [], seed
-    assert len(set(tokens)) == REQUESTS, seed
+    assert faults == [], name
+    assert len(set(tokens)) == number, name
     log = sql(dsn, "SELECT kind, lease, token FROM touchgate.event ORDER BY number")
     granted = [(lease, token) for kind, lease, token in log if kind == "granted"]
-    assert len(granted) == len({lease for lease, _ in granted}) == REQUESTS + len(GPUS), seed  # each once
-    assert [token for _, token in granted] == sorted({token for _, token in granted}), seed  # strictly growing
-    assert {kind for kind, _, _ in log} == {"asked", "granted", "released"}, seed
+    assert len(granted) == len({lease for lease, _ in granted}) == number + len(GPUS), name  # each once
+    assert [token for _, token in granted] == sorted({token for _, token in granted}), name  # strictly growing
+    assert {kind for kind, _, _ in log} == {"asked", "granted", "released"}, name
     rows = sql(dsn, "SELECT hosts, gpus, names, among, priority, id FROM touchgate.lease ORDER BY token")
     alike: dict[Any, list[int]] = {}
-    for hosts, gpus, names, among, priority, number in rows:
-        alike.setdefault((hosts, gpus, tuple(names), tuple(among), priority), []).append(number)
+    for hosts, gpus, names, among, priority, request in rows:
+        alike.setdefault((hosts, gpus, tuple(names), tuple(among), priority), []).append(request)
     for ids in alike.values():  # who wants the same and asked earlier has it earlier
-        assert ids == sorted(ids), seed
+        assert ids == sorted(ids), name
     assert sql(dsn, "SELECT count(*) FROM touchgate.share") == [(0,)]
 
 
 def test_a_few(server: Server, tmp_path: Path) -> None:
-    play(server, tmp_path, range(2))
+    play(server, tmp_path, {f"schedule{seed}": schedule(seed) for seed in range(2)})
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("first", range(2, 202, 20))
 def test_two_hundred(server: Server, tmp_path: Path, first: int) -> None:
-    play(server, tmp_path, range(first, first + 20))
+    play(server, tmp_path, {f"schedule{seed}": schedule(seed) for seed in range(first, first + 20)})
+
+
+@pytest.mark.slow
+def test_two_hundred_waiters_have_one_host_in_order(server: Server, tmp_path: Path) -> None:
+    play(server, tmp_path, {"waiters": [["a", {"hosts": 1}, 1, 0, 0.002] for _ in range(200)]})
 
 
 def test_the_canary_sings(tmp_path: Path) -> None:

@@ -160,9 +160,13 @@ class Session:
                 raise LeaseRefused(self.words(fault)) from fault
             raise
         made.isolation_level = psycopg.IsolationLevel.READ_COMMITTED
+        try:
+            if self._opened is not None:
+                self._opened(made)
+        except BaseException:
+            made.close()  # tables of a newer touchgate: nothing else may be done there
+            raise
         self._connection = made
-        if self._opened is not None:
-            self._opened(made)
         self._known = True
         return made
 

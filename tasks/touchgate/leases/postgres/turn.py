@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 # answered could grant one host twice after a crash.
 BEGIN = f"""
 SET LOCAL idle_in_transaction_session_timeout = '5s';
-SET LOCAL lock_timeout = '30s';
-SET LOCAL statement_timeout = '60s';
+SET LOCAL lock_timeout = '120s';
+SET LOCAL statement_timeout = '150s';
 SELECT set_config('synchronous_commit', 'on', true) WHERE current_setting('synchronous_commit') = 'off';
 SELECT pg_advisory_xact_lock({LOCK})
 """

@@ -31,6 +31,8 @@ AWAY = 600.0
 """Seconds for which a waiter looks for a database that went away."""
 PATIENCE = 10.0
 """Seconds of the same for a run that only just asks."""
+FAR = 40
+"""Places from which on a waiter is told no estimate."""
 WITHDRAW = 3.0
 """Seconds of the same for one that gives up."""
 
@@ -238,8 +240,7 @@ class Waiter:
         if self._told != (waiting.position, waiting.holdings):
             self._told = (waiting.position, waiting.holdings)
             others = tuple(each for one in view.leases if one.id in waiting.holdings for each in holders(one, view.now))
-            guess = estimates(view.hosts, view.requests(), view.holdings(), view.now)
-            self._on_wait(Place(waiting.position, others, guess.get(waiting.id)))
+            self._on_wait(Place(waiting.position, others, _estimate(view, decision.waiting, waiting)))
 
     def _give_up(self) -> None:
         if self._cancelled is not None and self._cancelled():
@@ -339,6 +340,15 @@ class Waiter:
             self._listening = None
             return True
         return came
+
+
+def _estimate(view: View, queue: tuple[Waiting, ...], waiting: Waiting) -> float | None:
+    """Seconds until it is served, as far as can be guessed; nothing is said from far behind, where it costs too much."""
+    if waiting.position > FAR:
+        return None
+    before = {one.id for one in queue[: waiting.position]}
+    requests = [one for one in view.requests() if one.id in before]
+    return estimates(view.hosts, requests, view.holdings(), view.now).get(waiting.id)
 
 
 def _changes(view: View, waiting: Waiting, look_again: float | None) -> float:
