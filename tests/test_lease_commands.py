@@ -418,6 +418,38 @@ def test_a_nested_run_does_not_wait_for_itself(host, repository):
     assert ended(run)[0] == 0
 
 
+def test_a_killed_run_leaves_its_lease_to_its_command(host):
+    """The command goes on and keeps the lease; what it starts is inside, though its holder is dead."""
+    out = host.marks / "out"
+    nested = f"{sys.executable} -m doit lease run --gpus 1 --timeout 0 -- echo nested"
+    script = f'{HELD}\n{{ {nested}; echo "exit $?"; }} > "$MARKS/out.new" 2>&1; mv "$MARKS/out.new" "$MARKS/out"'
+    run = host.start("lease", "run", "--", "sh", "-c", script, "sh", "x")
+    _, token = host.seen("x")
+    run.kill()
+    run.wait()
+    assert [(one["resource"], one["token"]) for one in host.status()["holders"]] == [("here", token)]
+    assert host.lease("run", "--gpus", "1", "--timeout", "0", "--", "true")[0] == 75
+    host.go("x")
+    wait_for(out.exists, "the nested run")
+    assert out.read_text() == "nested\nexit 0\n"
+    wait_for(lambda: host.status()["holders"] == [], "the lease ends with the command")
+    assert host.lease("run", "--gpus", "1", "--timeout", "0", "--", "true")[0] == 0
+
+
+def test_what_a_nested_run_leaves_behind_keeps_the_outer_lease(host):
+    """A nested run hands the outer lease's descriptors on."""
+    if not Path("/proc/self/fd").exists():
+        pytest.skip("nobody is visible without /proc")
+    nested = [sys.executable, "-m", "doit", "lease", "run", "--gpus", "1", "--", "sh", "-c"]
+    code, out, err = host.lease("run", "--", *nested, "sleep 60 > /dev/null 2>&1 & echo $!")
+    try:
+        assert code == 0
+        assert f"note: left over: pid {out.strip()} " in err
+        assert host.lease("run", "--timeout", "0", "--", "true")[0] == 75
+    finally:
+        os.kill(int(out), signal.SIGKILL)
+
+
 def test_a_lease_that_ended_is_no_shelter(host):
     """The variable alone, left over in a terminal, means nothing."""
     _, token, _ = host.lease("run", "--", "sh", "-c", "echo $TOUCHGATE_LEASE_TOKEN")

@@ -159,7 +159,8 @@ def take(
         raise
     was = f" (was {waiter.behind[0].user}, pid {waiter.behind[0].pid})" if waiter.behind and waiter.behind[0].pid else ""
     after = f" after {duration(waited)}{was}" if waiter.waited else ""
-    words = f"{shares}, held{after}; {grant.where}"
+    inside_of = f", inside reservation {wanted.reservation}" if wanted.reservation and own else ""
+    words = f"{shares}, held{after}{inside_of}; {grant.where}"
     return Lease(grant, gpus, words, _locks(grant) if own else (), (*grant.notes, *noise))
 
 
