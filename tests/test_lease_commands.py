@@ -293,6 +293,23 @@ def test_a_noisy_host_is_noted(host, repository):
     assert "note: the host is fit, but noisy: the CPU is busy\n" in out
 
 
+def test_what_a_check_leaves_behind_is_told_and_not_ended(host, repository):
+    if not Path("/proc/self/fd").exists():
+        pytest.skip("nobody is visible without /proc")
+    repository.write("held.sh", 'sleep 60 > /dev/null 2>&1 & echo $! > "$MARKS/pid"\n')
+    code, out, _ = ended(host.start("a", cwd=repository.root))
+    pid = int((host.marks / "pid").read_text())
+    try:
+        assert code == 0
+        assert re.search(rf"\nnote: left over: pid {pid} \(\S+\) sleep 60, .*still has the lease; it was not ended\n", out), (
+            out
+        )
+        os.kill(pid, 0)
+        assert len(host.status()["holders"]) == 1
+    finally:
+        os.kill(pid, signal.SIGKILL)
+
+
 # -- doit lease run ------------------------------------------------------------------------------------------------------
 
 
@@ -546,7 +563,7 @@ def test_a_drained_host_is_refused_until_it_is_back(host):
     assert [(one["name"], one["drained"]) for one in host.status()["hosts"]] == [("here", "memory test")]
     code, _, err = host.lease("run", "--", "true")
     assert code == 75
-    assert "here is drained (memory test)" in err
+    assert "is drained (memory test)" in err
     assert host.lease("undrain", "here")[:2] == (0, "here is granted again\n")
     assert host.lease("run", "--", "true")[0] == 0
 
