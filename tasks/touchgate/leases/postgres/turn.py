@@ -6,9 +6,11 @@ transaction. What a turn decides is `touchgate.leases.schedule.schedule` of the 
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from touchgate.leases.postgres.connection import driver
 from touchgate.leases.postgres.rows import Lease, View, load
 from touchgate.leases.postgres.schema import LOCK
 
@@ -17,16 +19,6 @@ if TYPE_CHECKING:
 
     from touchgate.leases.model import Decision, Granted
     from touchgate.leases.postgres.connection import Connection
-
-# A client that is stopped in its turn would keep everybody: the server ends it. A commit that is not on disk before it is
-# answered could grant one host twice after a crash.
-BEGIN = f"""
-SET LOCAL idle_in_transaction_session_timeout = '5s';
-SET LOCAL lock_timeout = '120s';
-SET LOCAL statement_timeout = '150s';
-SELECT set_config('synchronous_commit', 'on', true) WHERE current_setting('synchronous_commit') = 'off';
-SELECT pg_advisory_xact_lock({LOCK})
-"""
 
 SPARED = """
 state IN ('waiting', 'held') AND beat IS NOT NULL AND NOT spared AND clock_timestamp() - make_interval(secs => ttl / 2) >
@@ -39,6 +31,18 @@ SPARE = f"""
 UPDATE touchgate.lease SET beat = clock_timestamp(), spared = true
 WHERE {SPARED} OR (state <> 'ended' AND beat > clock_timestamp() + interval '1 second')
 """  # noqa: S608 - no value from outside
+
+# One message, since each costs a wait. A client that is stopped in its turn would keep everybody: the server ends it. A
+# commit that is not on disk before it is answered could grant one host twice after a crash.
+BEGIN = f"""
+BEGIN ISOLATION LEVEL READ COMMITTED;
+SET LOCAL idle_in_transaction_session_timeout = '5s';
+SET LOCAL lock_timeout = '120s';
+SET LOCAL statement_timeout = '150s';
+SELECT set_config('synchronous_commit', 'on', true) WHERE current_setting('synchronous_commit') = 'off';
+SELECT pg_advisory_xact_lock({LOCK});
+{SPARE}
+"""
 
 GRANT = """
 WITH granted AS (
@@ -98,18 +102,26 @@ class Turn:
 
 def turn(connection: Connection, change: Callable[[Connection], None] | None = None, own: str | None = None) -> Turn:
     """Change something (nothing: only time has passed), and grant what follows. own: the mark of whoever takes its turn."""
-    with connection.transaction():
+    try:
         connection.execute(BEGIN)
-        connection.execute(SPARE)
-        if change is not None:
-            change(connection)
-        view = load(connection)
-        silent = [one for one in view.silent() if _silence(connection, one)]
-        view = view.without({one.id for one in silent})
-        decision = view.decide()
-        return Turn(
-            _apply(connection, view, decision, own), decision, {one.id: one.why for one in decision.refused}, tuple(silent)
-        )
+        done = _turn(connection, change, own)
+        connection.execute("COMMIT")
+    except BaseException:
+        with suppress(driver().Error):  # where the connection broke, the server does it
+            connection.execute("ROLLBACK")
+        raise
+    return done
+
+
+def _turn(connection: Connection, change: Callable[[Connection], None] | None, own: str | None) -> Turn:
+    if change is not None:
+        change(connection)
+    view = load(connection)
+    silent = [one for one in view.silent() if _silence(connection, one)]
+    view = view.without({one.id for one in silent})
+    decision = view.decide()
+    after = _apply(connection, view, decision, own)
+    return Turn(after, decision, {one.id: one.why for one in decision.refused}, tuple(silent))
 
 
 def due(view: View) -> bool:
