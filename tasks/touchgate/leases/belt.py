@@ -45,11 +45,12 @@ class Busy:
 
 @dataclass
 class Lock:
-    """One file, locked by this process. mark: the record to write in it once more at the end."""
+    """One file, locked by this process. before: the record found beside it. entry: the one written, None where none was."""
 
     path: Path
     descriptor: int
     exclusive: bool
+    before: record.Record | None = None
     entry: record.Record | None = None
 
     def ours(self) -> bool:
@@ -93,9 +94,8 @@ class Belt:
 
     def last_token(self) -> int:
         """The largest that the locks and records tell of."""
-        entries = [record.read(lock.record_path) for lock in self._locks if lock.exclusive]
-        tokens = [lock.token() for lock in self._locks if lock.exclusive]
-        return max([*tokens, *(entry.token for entry in entries if entry is not None)])
+        locks = [lock for lock in self._locks if lock.exclusive]
+        return max(max(lock.token(), lock.before.token if lock.before is not None else 0) for lock in locks)
 
     def write(self, entry: record.Record) -> str:
         """Write who has them; why that could not be done, or "". The locks hold all the same."""
@@ -121,7 +121,7 @@ class Belt:
         for lock in reversed(locks):
             if ended and lock.entry is not None and lock.ours():
                 with suppress(OSError):  # the record then reads as that of a killed run: no lock depends on it
-                    record.write(lock.record_path, replace(lock.entry, ended=clock.iso()), self._modes.read)
+                    record.end(lock.record_path, replace(lock.entry, ended=clock.iso()))
             os.close(lock.descriptor)
 
     def give_back(self) -> None:
@@ -177,7 +177,8 @@ def _take(wanted: list[tuple[Path, bool]], modes: Modes) -> Belt | Busy:
 
 def _lock(lock: Lock) -> Busy | None:
     """None: locked, and nobody else is in. Else who has it."""
-    seen, entry = os.fstat(lock.descriptor), record.read(lock.record_path)
+    seen = os.fstat(lock.descriptor)
+    entry = lock.before = record.read(lock.record_path) if lock.exclusive else None
     try:
         taken = _try_lock(lock.descriptor, exclusive=lock.exclusive)
     except OSError as fault:
@@ -271,7 +272,7 @@ def _flock(descriptor: int, kind: int) -> bool:
 
 def _same_file(descriptor: int, path: Path) -> bool:
     try:
-        return os.path.samestat(os.fstat(descriptor), path.lstat())
+        return os.path.samestat(os.fstat(descriptor), os.lstat(path))  # noqa: PTH116 - before every device check
     except OSError:
         return False
 

@@ -7,6 +7,7 @@ import re
 import stat
 import tempfile
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -119,7 +120,7 @@ def unfit(path: Path) -> str | None:
         return f"the lease folder {path} is a symbolic link, which can be turned elsewhere; name the folder itself"
     if not stat.S_ISDIR(seen.st_mode):
         return f"the lease folder {path} is not a folder"
-    return _unfit_owner(path, seen) or _unfit_place(path)
+    return _unfit_owner(path, seen) or _unfit_place(path, seen.st_dev, seen.st_ino)
 
 
 def _unfit_owner(path: Path, seen: os.stat_result) -> str | None:
@@ -142,7 +143,9 @@ def _unfit_owner(path: Path, seen: os.stat_result) -> str | None:
     return None
 
 
-def _unfit_place(path: Path) -> str | None:
+@lru_cache(maxsize=8)
+def _unfit_place(path: Path, _device: int, _inode: int) -> str | None:
+    """The same folder of the same device stays where it is mounted."""
     kind = file_system(path)
     if kind is None or not CANNOT_EXCLUDE.fullmatch(kind):
         return None

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import socket
 from dataclasses import replace
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from touchgate.leases import audit, clock, holder, process, record, telling
@@ -315,7 +316,7 @@ class FilesEngine:
             what=record.printable(what),
             url=record.printable(url) if url else None,
             pid=pid,
-            started=process.start_mark(pid) or "",
+            started=_started(pid),
             namespace=process.pid_namespace(),
             hosts=want.hosts,
             wants=want.gpus,
@@ -323,6 +324,12 @@ class FilesEngine:
             priority=int(priority),
             seconds=None if seconds is None else float(seconds),
         )
+
+
+@lru_cache(maxsize=2)
+def _started(pid: int) -> str:
+    """The mark of this process; a fork of it has another number."""
+    return process.start_mark(pid) or ""
 
 
 def _fate(queue: Queue, one: Entry) -> str:

@@ -8,6 +8,7 @@ import os
 import pwd
 import socket
 from dataclasses import replace
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from touchgate.leases import process, record
@@ -125,6 +126,7 @@ def unknown(note: str, resource: str = RESOURCE) -> Holder:
     return Holder(resource, "somebody", None, None, "", alive=True, note=note)
 
 
+@lru_cache(maxsize=64)
 def user_name(uid: int) -> str:
     """The account's name, or "uid 1234" where it has none."""
     try:

@@ -1,7 +1,7 @@
 """The queue's file, changed by one process at a time, and what follows from a change: grants, the log, wake-ups.
 
-`queue.json` is written whole and renamed under the lock of `queue.lock`, so who reads it needs no lock and a writer killed
-at any moment leaves the old one or the new one. Whom a writer wakes stands in what it wrote, and when it has done so it
+`queue.json` is written whole, as `queue.json.new`, and renamed under the lock of `queue.lock`, so who reads it needs no lock
+and a writer killed at any moment leaves the old one or the new one; where there is no `queue.json`, `queue.json.new` is whole. Whom a writer wakes stands in what it wrote, and when it has done so it
 says so in the lock file: whoever changes the queue next wakes those whom a killed writer did not.
 """
 
@@ -69,7 +69,7 @@ class Queue:
 
         Raises `LeaseRefused` where a newer touchgate wrote it.
         """
-        content = _content(self._path)
+        content = self._content()
         if content is None:
             return None
         try:
@@ -95,10 +95,10 @@ class Queue:
             before, rebuilt = self._load()
             if before.wakes and _done(lock) != before.seq:
                 self.tickets.wake(before.wakes)
-            changed, events = change(replace(before, wakes=()))
+            changed, events = change(replace(before, wakes=()) if before.wakes else before)
             done = self._turn(changed)
             after = replace(done.state, seq=before.seq + 1, wakes=tuple(one for one in done.state.wakes if one != own))
-            if rebuilt or replace(after, seq=before.seq, wakes=before.wakes) != before:
+            if rebuilt or (after.entries, after.gpus, after.drained) != (before.entries, before.gpus, before.drained):
                 self._write(after, durable=durable)
             at = audit.now()
             told = [Event("rebuilt", None, rebuilt)] if rebuilt else []
@@ -127,7 +127,7 @@ class Queue:
 
     def _load(self) -> tuple[State, str]:
         """The state, and why it had to be put together again from the tickets, "" where not."""
-        content = _content(self._path)
+        content = self._content()
         state = self.read() if content is not None else None
         if state is not None:
             return state, ""
@@ -145,6 +145,14 @@ class Queue:
             return state, "it was gone" if entries else ""
         return state, "it could not be read"
 
+    def _content(self) -> bytes | None:
+        """None where there is none. What is not there for a moment is on its way from one name to the other."""
+        for name in (self._path, self._path + ".new") * 3:
+            content = _content(name)
+            if content is not None:
+                return content
+        return None
+
     def _write(self, state: State, *, durable: bool) -> None:
         new = self._path + ".new"
         try:
@@ -158,6 +166,11 @@ class Queue:
                     os.fsync(descriptor)
             finally:
                 os.close(descriptor)
+            if not (durable or state.drained or any(one.reserves for one in state.entries.values())):
+                # Some file systems write a file out when it replaces another: milliseconds in every lease, for what the
+                # tickets tell again. Only what people ordered is worth that.
+                with suppress(FileNotFoundError):
+                    os.unlink(self._path)  # noqa: PTH108
             os.rename(new, self._path)  # noqa: PTH104 - a dozen microseconds less, in every lease
         except OSError as fault:
             with suppress(OSError):

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import stat
 from contextlib import suppress
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -102,19 +103,38 @@ def write(path: Path, record: Record, mode: int) -> None:
 
     Raises OSError (a full disk, a read-only folder); the old record, if any, is then untouched.
     """
-    text = json.dumps({"schema": SCHEMA, **asdict(record)}, sort_keys=True, indent=1) + "\n"
-    temporary = path.with_name(path.name + ".new")
-    temporary.unlink(missing_ok=True)  # what a holder killed while writing left behind
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, mode)
+    temporary = f"{path}.new"
+    with suppress(FileNotFoundError):
+        os.unlink(temporary)  # noqa: PTH108 - what a holder killed while writing left behind
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    descriptor = os.open(temporary, flags, mode)
     try:
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+        try:
             os.fchmod(descriptor, mode)  # whatever the umask says, others must be able to read who holds it
-            file.write(text)
+            _write(descriptor, record)
+        finally:
+            os.close(descriptor)
         # Not over the old one: some file systems write a file out to disk first when it replaces another, and a record
         # that is missing for a moment costs a name.
-        path.unlink(missing_ok=True)
-        temporary.rename(path)
+        with suppress(FileNotFoundError):
+            os.unlink(path)  # noqa: PTH108
+        os.rename(temporary, path)  # noqa: PTH104
     except BaseException:
         with suppress(OSError):
-            temporary.unlink()
+            os.unlink(temporary)  # noqa: PTH108
         raise
+
+
+def end(path: Path, record: Record) -> None:
+    """Write a record over the shorter one of the same run that had no end. Raises OSError."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        _write(descriptor, record)
+    finally:
+        os.close(descriptor)
+
+
+def _write(descriptor: int, record: Record) -> None:
+    content = (json.dumps({"schema": SCHEMA, **vars(record)}) + "\n").encode("ascii")
+    if os.pwrite(descriptor, content, 0) != len(content):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))

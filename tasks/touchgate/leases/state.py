@@ -272,7 +272,7 @@ class Turn:
     decision: Decision
 
 
-def turn(  # noqa: C901 - five steps in a row, each plain
+def turn(
     state: State, now: float, granted: str, wall: float, alive: Callable[[Entry], bool], new_token: Callable[[int], int]
 ) -> Turn:
     """Drop the holders that are dead, grant what fits, and say whom to wake.

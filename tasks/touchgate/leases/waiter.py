@@ -84,10 +84,12 @@ class Waiter:
     def wait(self) -> tuple[Entry, Belt]:
         """Until it is granted and taken. Raises `LeaseTimeout`, `LeaseCancelled`, `LeaseRefused`, `QueueUnavailable`."""
         while True:
-            self._until_granted()
+            if self.entry.state != HELD:
+                self._until_granted()
             taken = self._take()
             if taken is not None:
                 return self.entry, taken
+            self.entry = self._fresh()
 
     def withdraw(self) -> None:
         """Take the request back, granted or not."""
@@ -247,7 +249,8 @@ class Waiter:
     def _taken(self, taken: Belt) -> Belt | None:
         """Ours, if the queue still says so now that it is locked; with a token above that of whoever passed the queue by."""
         try:
-            if self._still_granted():
+            # Nobody takes back what was granted this moment; the queue need not be read again.
+            if clock.now() < self.entry.since + TAKE / 2 or self._still_granted():
                 last = taken.last_token()
                 if last >= self.entry.token:
                     self._renumber(last)
