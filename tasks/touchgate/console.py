@@ -17,6 +17,7 @@ COMMANDS = {
     "gate": ("touchgate.gate.cli", "say whether a change touches any lane, and why"),
     "migrate": ("touchgate.migrate.cli", "take gate jobs out of workflows: each job that needed one gates itself"),
     "replay": ("touchgate.replay.cli", "play the last merges, and find where another gate disagrees"),
+    "lease-hold": ("touchgate.edge.lease_hold", "hold a lease of this host for a run on another one, which asks by ssh"),
     "bundle": ("touchgate.bundle", "write the gate as one file, touchgate.pyz, that needs nothing but Python"),
 }
 """Name -> the module whose `main(argv, environ)` runs it, imported only then; what it does."""

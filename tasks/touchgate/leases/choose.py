@@ -7,10 +7,13 @@ import socket
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from touchgate.leases.engine import LeaseRefused
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from touchgate.leases.engine import Engine
+    from touchgate.leases.ssh.settings import Hosts
 
 POSTGRES = "TOUCHGATE_POSTGRES"
 HOST = "TOUCHGATE_HOST"
@@ -18,15 +21,21 @@ HOST = "TOUCHGATE_HOST"
 
 @dataclass(frozen=True)
 class Chosen:
-    """kind: "files" or "postgres". target: the connection string of a database. host: this host's name."""
+    """kind: "files", "ssh" or "postgres". target: the connection string of a database. host: this host's name.
+
+    hosts: of kind "ssh", the settings.
+    """
 
     kind: str
     target: str
     host: str
+    hosts: Hosts | None = None
 
 
 def chosen(environ: Mapping[str, str]) -> Chosen:
-    """The engine that the settings name: TOUCHGATE_POSTGRES, else files on this host.
+    """The engine that the settings name: TOUCHGATE_POSTGRES, else a file of hosts, else files on this host.
+
+    Raises `LeaseRefused` where the file of hosts holds a mistake.
 
     >>> chosen({"TOUCHGATE_POSTGRES": "service=leases", "TOUCHGATE_HOST": "spark-1"})
     Chosen(kind='postgres', target='service=leases', host='spark-1')
@@ -34,7 +43,23 @@ def chosen(environ: Mapping[str, str]) -> Chosen:
     host = environ.get(HOST) or socket.gethostname()
     if environ.get(POSTGRES):
         return Chosen("postgres", environ[POSTGRES], host)
+    hosts = _hosts(environ)
+    if hosts is not None:
+        return Chosen("ssh", hosts.file, hosts.local or host, hosts)
     return Chosen("files", "", host)
+
+
+def _hosts(environ: Mapping[str, str]) -> Hosts | None:
+    from touchgate.leases.ssh.settings import hosts_file, hosts_settings  # noqa: PLC0415
+
+    if hosts_file(environ) is None:
+        return None
+    from touchgate.gate.model import Refusal  # noqa: PLC0415
+
+    try:
+        return hosts_settings(environ)
+    except Refusal as fault:
+        raise LeaseRefused(str(fault)) from None
 
 
 def engine(environ: Mapping[str, str] = os.environ, gpus: Sequence[str] = ()) -> Engine:
@@ -43,10 +68,17 @@ def engine(environ: Mapping[str, str] = os.environ, gpus: Sequence[str] = ()) ->
     from touchgate.leases.directory import lease_directory  # noqa: PLC0415
     from touchgate.leases.files import FilesEngine  # noqa: PLC0415
 
+    own = choice.hosts.named(choice.hosts.local) if choice.hosts is not None and choice.hosts.local else None
+    if own is not None and own.lease_dir and not environ.get("TOUCHGATE_LEASE_DIR"):
+        environ = {**environ, "TOUCHGATE_LEASE_DIR": own.lease_dir}
     files = FilesEngine(lease_directory(environ), host=choice.host, gpus=tuple(gpus))
     if choice.kind == "postgres":
         from touchgate.leases.postgres import PostgresEngine  # noqa: PLC0415  needs psycopg
 
         # The host's own lease lies beneath: it keeps apart who lost the database, and who never asked it.
         return PostgresEngine(choice.target, host=choice.host, gpus=tuple(gpus), below=files.below)
+    if choice.hosts is not None:
+        from touchgate.leases.ssh import SshEngine  # noqa: PLC0415
+
+        return SshEngine(choice.hosts, files if own is not None else None)
     return files

@@ -24,6 +24,10 @@ class LeaseRefused(LeaseFault):
     """It can't be granted here: an unsafe folder, a drained host, more GPUs than there are."""
 
 
+class LeaseUnfit(LeaseFault):
+    """Another host that was granted is not fit, or not known to be: a line, then who is in the way. Exit 69."""
+
+
 class LeaseTimeout(LeaseFault):
     """It was not granted in time."""
 
