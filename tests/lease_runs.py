@@ -60,13 +60,13 @@ class Run:
 
     def __init__(self, folder: Path, text: str, **options) -> None:
         code = HEAD.format(folder=str(folder)) + textwrap.dedent(text)
+        self._said = b""
         self.process = subprocess.Popen(
             [sys.executable, "-c", code],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            text=True,
             env={**os.environ, "PYTHONPATH": SOURCES},
-            bufsize=1,
+            bufsize=0,
             **options,
         )
 
@@ -75,9 +75,15 @@ class Run:
         return self.process.pid
 
     def heard(self) -> str:
-        ready, _, _ = select.select([self.process.stdout], [], [], PATIENCE)
-        assert ready, "the process said nothing"
-        return self.process.stdout.readline().strip()
+        while b"\n" not in self._said:
+            ready, _, _ = select.select([self.process.stdout], [], [], PATIENCE)
+            assert ready, "the process said nothing"
+            more = os.read(self.process.stdout.fileno(), 4096)  # not through a buffer that select knows nothing of
+            if not more:
+                break
+            self._said += more
+        line, _, self._said = self._said.partition(b"\n")
+        return line.decode().strip()
 
     def granted(self) -> str:
         """What it says once it has its lease."""
@@ -86,7 +92,7 @@ class Run:
         return said
 
     def tell(self) -> None:
-        self.process.stdin.write("go\n")
+        self.process.stdin.write(b"go\n")
 
     def signal(self, number: int) -> None:
         self.process.send_signal(number)

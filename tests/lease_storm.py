@@ -90,7 +90,7 @@ def schedule(engine: FilesEngine, canaries: Canaries, chance: random.Random, run
             try:
                 run(engine, canaries, own)
                 code = 0
-            except BaseException:
+            except BaseException:  # noqa: BLE001 - it is told, and this process ends
                 canaries.say("FAULT " + " | ".join(traceback.format_exc().splitlines()[-3:]))
             finally:
                 os._exit(code)

@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 
 import pytest
+
 from tests.lease_runs import SOURCES, engine, started, take, until
 
 STORM = Path(__file__).with_name("lease_storm.py")
@@ -90,7 +91,7 @@ def test_kill_9_in_the_middle_of_a_change(tmp_path, where):
     folder = tmp_path / "leases"
     cut = {
         "_write": "queue.Queue._write = lambda *a, **k: die()",
-        "_unlink": "real = os.unlink\ndef cut(path, *a): real(path, *a); die(path.endswith('queue.json'))\nqueue.os.unlink = cut",
+        "_unlink": "real = os.unlink\ndef cut(path): real(path); die(path.endswith('queue.json'))\nqueue.os.unlink = cut",
         "_rename": "real = os.rename\ndef cut(*a): real(*a); die(a[1].endswith('queue.json'))\nqueue.os.rename = cut",
         "audit": "queue.audit.append = lambda *a: die()",
         "wake": "tickets.Tickets.wake = lambda *a: die()",

@@ -10,6 +10,7 @@ filelock's processor time. FOLDER: where the locks lie, as a disk or memory.
 
 from __future__ import annotations
 
+import itertools
 import os
 import shutil
 import signal
@@ -115,7 +116,7 @@ def hands(take: Take, folder: Path) -> list[float]:
     reap([fork(play) for _ in range(2)])
     os.close(descriptor)
     times = sorted(tuple(map(float, line.split())) for line in log.read_text().splitlines())
-    return [later[0] - earlier[1] for earlier, later in zip(times, times[1:], strict=False)]
+    return [later[0] - earlier[1] for earlier, later in itertools.pairwise(times)]
 
 
 def fork(work: Callable[[], None]) -> int:
@@ -153,13 +154,14 @@ def crowd(take: Take, folder: Path, waiters: int) -> str:
             while not go.exists():
                 time.sleep(0.01)
 
-    def wait(number: int) -> None:
+    def wait() -> None:
         # What was used until all wait is start-up: taken away below, by the child's own count at that time.
         before: list[float] = []
         signal.signal(signal.SIGUSR1, lambda *_: before.append(sum(os.times()[:4])))
+        began = time.monotonic()
         with take():
             used = sum(os.times()[:4]) - (before[0] if before else 0)
-            os.write(descriptor, f"{number} {used}\n".encode())
+            os.write(descriptor, f"{began} {used}\n".encode())
             time.sleep(HELD)
 
     # Not held by this process: what a fork inherits it keeps.
@@ -167,8 +169,8 @@ def crowd(take: Take, folder: Path, waiters: int) -> str:
     while not held.exists():
         time.sleep(0.01)
     pids = []
-    for number in range(waiters):
-        pids.append(fork(lambda number=number: wait(number)))  # type: ignore[misc]
+    for _ in range(waiters):
+        pids.append(fork(wait))
         time.sleep(0.03)  # so that the order of asking is known
     time.sleep(3)
     for pid in pids:
@@ -180,7 +182,7 @@ def crowd(take: Take, folder: Path, waiters: int) -> str:
     seconds = time.monotonic() - began
     os.close(descriptor)
     lines = [line.split() for line in log.read_text().splitlines()]
-    order = [int(number) for number, _ in lines]
+    order = [float(asked) for asked, _ in lines]
     inverted = sum(order[i] > order[j] for i in range(len(order)) for j in range(i + 1, len(order)))
     used = sum(float(one) for _, one in lines)
     return f"{seconds:6.2f} s, processor {used:6.2f} s, {inverted} of {waiters * (waiters - 1) // 2} pairs inverted"

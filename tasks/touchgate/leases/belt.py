@@ -180,7 +180,7 @@ def _lock(lock: Lock) -> Busy | None:
     seen = os.fstat(lock.descriptor)
     entry = lock.before = record.read(lock.record_path) if lock.exclusive else None
     try:
-        taken = _try_lock(lock.descriptor, exclusive=lock.exclusive)
+        taken = _flock(lock.descriptor, fcntl.LOCK_EX if lock.exclusive else fcntl.LOCK_SH)
     except OSError as fault:
         raise LeaseRefused(
             f"the lock file {lock.path} can't be locked ({fault.strerror}): its file system keeps no locks; "
@@ -248,19 +248,11 @@ def _cannot_open(path: Path, fault: OSError) -> str:
     return f"the lock file {path} can't be opened: {fault.strerror}"
 
 
-def _try_lock(descriptor: int, *, exclusive: bool) -> bool:
-    """One flock without waiting, an exclusive one through filelock. Raises OSError."""
-    if not exclusive:
-        return _flock(descriptor, fcntl.LOCK_SH)
-    try:
-        # Late: filelock costs tens of milliseconds, and most runs need no lease.
-        from filelock import lock_descriptor  # noqa: PLC0415
-    except ImportError:  # before filelock 3.30, whose FileLock makes this same call
-        return _flock(descriptor, fcntl.LOCK_EX)
-    return lock_descriptor(descriptor, blocking=False)
-
-
 def _flock(descriptor: int, kind: int) -> bool:
+    """One flock without waiting. Raises OSError.
+
+    It is the very call that filelock's `FileLock` makes, whose import takes longer than the way from holder to holder.
+    """
     try:
         fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
     except OSError as fault:
@@ -272,7 +264,7 @@ def _flock(descriptor: int, kind: int) -> bool:
 
 def _same_file(descriptor: int, path: Path) -> bool:
     try:
-        return os.path.samestat(os.fstat(descriptor), os.lstat(path))  # noqa: PTH116 - before every device check
+        return os.path.samestat(os.fstat(descriptor), os.lstat(path))
     except OSError:
         return False
 

@@ -1,8 +1,9 @@
 """The queue's file, changed by one process at a time, and what follows from a change: grants, the log, wake-ups.
 
 `queue.json` is written whole, as `queue.json.new`, and renamed under the lock of `queue.lock`, so who reads it needs no lock
-and a writer killed at any moment leaves the old one or the new one; where there is no `queue.json`, `queue.json.new` is whole. Whom a writer wakes stands in what it wrote, and when it has done so it
-says so in the lock file: whoever changes the queue next wakes those whom a killed writer did not.
+and a writer killed at any moment leaves the old one or the new one; where there is no `queue.json`, `queue.json.new` is
+whole. Whom a writer wakes stands in what it wrote, and when it has done so it says so in the lock file: whoever changes the
+queue next wakes those whom a killed writer did not.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from touchgate.leases.state import (
     after_boot,
     dump,
     entry_of,
+    own_of,
     parse,
     turn,
 )
@@ -82,6 +84,11 @@ class Queue:
                 "or set TOUCHGATE_LEASE_DIR to another folder"
             ) from None
         return after_boot(state, clock.boot(), clock.now(), clock.wall())
+
+    def own(self, number: int) -> Entry | None:
+        """One entry alone, for whoever is woken; None where it has to read all."""
+        content = self._content()
+        return None if content is None else own_of(content, number)
 
     def change(
         self, change: Change, *, durable: bool = False, own: int = 0, between: Callable[[], None] | None = None

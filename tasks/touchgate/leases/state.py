@@ -21,6 +21,7 @@ SCHEMA = 1
 HOST = "this host"
 """What the one host is called in here, and in reasons."""
 WAITING, HELD, REFUSED, LATE, CANCELLED = "waiting", "held", "refused", "late", "cancelled"
+_PRIORITIES = frozenset(map(int, Priority))
 STATES = (WAITING, HELD, REFUSED, LATE, CANCELLED)
 OVER = (REFUSED, LATE, CANCELLED)
 """Those of which the run that asked has still to hear."""
@@ -31,9 +32,11 @@ class NewerState(Exception):
     """The file is of a touchgate that came after this one."""
 
 
-@dataclass(frozen=True)
+@dataclass(eq=True)
 class Entry:
     """A request, and once it is granted the holding that it became.
+
+    Never changed, and not frozen: hundreds are made at every look, and a frozen one takes four times as long.
 
     at, deadline, since, until: seconds since boot. asked, granted: ISO 8601, UTC. until_wall: of a reservation, seconds since
     1970, for the time after a boot. started, namespace: which process `pid` is. whole, gpus: what is held. watch: whose end
@@ -100,9 +103,15 @@ class Entry:
 
     def to_json(self) -> dict[str, Any]:
         """Only what is not the default, so that a queue of hundreds stays short."""
-        return {name: value for name, default in _DEFAULTS if (value := getattr(self, name)) != default}
+        found: dict[str, Any] | None = self.__dict__.get(_JSON)
+        if found is None:
+            found = {name: value for name, default in _DEFAULTS if (value := getattr(self, name)) != default}
+            self.__dict__[_JSON] = found
+        return found
 
 
+_JSON = "json"
+"""Where an entry keeps its JSON, from which it came or which was made of it before."""
 _DEFAULTS = tuple((one.name, None if one.default is MISSING else one.default) for one in fields(Entry))
 _KINDS: dict[str, tuple[type, ...]] = {
     "int": (int,),
@@ -135,12 +144,14 @@ def entry_of(raw: Any) -> Entry:
             values[name] = value
     try:
         entry = Entry(**values)
-        entry.want  # noqa: B018 - a want that means nothing is refused when it is made
-        Priority(entry.priority)
     except TypeError as fault:
         raise ValueError(str(fault)) from fault
-    if entry.id < 1 or entry.state not in STATES or (entry.state == HELD and not entry.shares):
+    means = min(entry.hosts, entry.wants) == 0 < max(entry.hosts, entry.wants)
+    if entry.id < 1 or entry.state not in STATES or not means or entry.priority not in _PRIORITIES:
         raise ValueError("an entry that can't be")
+    if entry.state == HELD and not entry.whole and not entry.gpus:
+        raise ValueError("a holder of nothing")
+    entry.__dict__[_JSON] = raw
     return entry
 
 
@@ -232,6 +243,16 @@ def parse(content: bytes) -> State:
         gpus=tuple(raw["gpus"]),
         drained=raw["drained"],
     )
+
+
+def own_of(content: bytes, number: int) -> Entry | None:
+    """One entry of a file's content, without making the others; None where it is not there, or all has to be read."""
+    try:
+        raw = json.loads(content)
+        found = [one for one in raw["entries"] if one["id"] == number] if raw["schema"] == SCHEMA else []
+        return entry_of(found[0]) if found else None
+    except (ValueError, RecursionError, LookupError, TypeError):
+        return None
 
 
 def after_boot(state: State, boot: str, now: float, wall: float) -> State:

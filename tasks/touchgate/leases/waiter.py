@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 LOOK = 15.0
 """Seconds between two looks for people's sake, which also find a queue or a ticket that was deleted."""
+FAR = 60.0
+"""The same for those far behind."""
 BLIND = 1.0
 """Seconds between two looks at one whose end nothing tells."""
 ASK_CANCELLED = 0.25
@@ -110,6 +112,10 @@ class Waiter:
         watching = Watching(self.queue.tickets, self.ticket)
         try:
             while True:
+                own = self.queue.own(self.entry.id)  # as a rule it was woken because it was granted what it wants
+                if own is not None and own.at == self.entry.at and own.state == HELD and self.ticket.there():
+                    self.entry = own
+                    return
                 state = self._look()
                 if self.entry.state == HELD:
                     return
@@ -172,7 +178,8 @@ class Waiter:
 
     def _sleep(self, watching: Watching, state: State) -> list[int]:
         """Until something may have changed; those that may have ended."""
-        until = self._looked + (BLIND if watching.blind else LOOK)
+        far = (self.patience.told or 0) > telling.GUESSED
+        until = self._looked + (BLIND if watching.blind else FAR if far else LOOK)
         for number in self.entry.watch:
             until = min(until, _due(state, number, self._looked))
         while True:
