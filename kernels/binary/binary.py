@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from touchgate.checks import numerics
-from touchgate.checks.cases import Array, Arrays, Bound, Case, Launch, Oracle, Placed, given, wanted
+from touchgate.checks.cases import Array, Arrays, Benchmark, Bound, Case, Launch, Oracle, Placed, Span, given, wanted
 
 DTYPES = ("float32", "float16", "bfloat16", "int32")
 # Tiles of both blocks too, one element more, and none: 2048 floats or 4096 halves with 256 threads.
@@ -119,3 +119,25 @@ def bound(case: Case, inputs: Arrays, outputs: Arrays) -> Mapping[str, Bound]:  
 
 
 ORACLE = Oracle(cases, arrays, launch, oracle, bound)
+
+
+TIMED = {"64 MiB": 1 << 26, "256 MiB": 1 << 28, "1 GiB": 1 << 30}
+
+
+def benchmarks() -> Iterator[Benchmark]:
+    """Add (multiply moves the same bytes) of operands of so many bytes: both are read once, `out` written once."""
+    for dtype in DTYPES:
+        form = numerics.FORMATS[dtype]
+        for label, size in TIMED.items():
+            n = size // form.size
+            case = Case(f"add {dtype} {label}", dtype, {"operation": "add", "values": "ordinary", "n": n})
+            spans = (
+                Span("a", dtype, "in", (n,), along=True),
+                Span("b", dtype, "in", (n,), along=True),
+                Span("out", dtype, "out", (n,), along=True),
+            )
+            flop = n if form.is_float else 0
+            yield Benchmark(case, spans, read=2 * size, written=size, flop=flop, rows="n")
+
+
+BENCHMARKS = tuple(benchmarks())

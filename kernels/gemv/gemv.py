@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 
 from touchgate.checks import numerics
-from touchgate.checks.cases import Array, Arrays, Bound, Case, Launch, Oracle, Placed, given, scratch, wanted
+from touchgate.checks.cases import Array, Arrays, Benchmark, Bound, Case, Launch, Oracle, Placed, Span, given, scratch, wanted
 
 DTYPES = ("float32", "float16", "bfloat16")
 SHAPES = (
@@ -149,3 +149,25 @@ def bound(case: Case, inputs: Arrays, outputs: Arrays) -> Mapping[str, Bound]:
 
 
 ORACLE = Oracle(cases, arrays, launch, oracle, bound)
+
+
+TIMED = ((4096, 4096), (8192, 8192), (16384, 16384), (32768, 8192), (512, 65536), (65536, 512))
+
+
+def benchmarks() -> Iterator[Benchmark]:
+    """Square, tall, wide: A is read once, x once, y written once."""
+    for dtype in DTYPES:
+        size = numerics.FORMATS[dtype].size
+        for m, n in TIMED:
+            case = Case(f"{dtype} {m}x{n}", dtype, {"m": m, "n": n, "way": way(m, n), "values": "random"})
+            spans = [
+                Span("A", dtype, "in", (m, n), along=True),
+                Span("x", dtype, "in", (n,)),
+                Span("y", dtype, "out", (m,), along=True),
+            ]
+            if way(m, n) == "split":
+                spans.append(Span("sums", "float32", "scratch", (m * PIECES,)))
+            yield Benchmark(case, tuple(spans), read=(m * n + n) * size, written=m * size, flop=2 * m * n, rows="m")
+
+
+BENCHMARKS = tuple(benchmarks())

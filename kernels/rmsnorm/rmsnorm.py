@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 
 from touchgate.checks import numerics
-from touchgate.checks.cases import Array, Arrays, Bound, Case, Launch, Oracle, Placed, given, wanted
+from touchgate.checks.cases import Array, Arrays, Benchmark, Bound, Case, Launch, Oracle, Placed, Span, given, wanted
 
 DTYPES = ("float32", "float16", "bfloat16")
 SHAPES = (
@@ -117,3 +117,24 @@ def bound(case: Case, inputs: Arrays, outputs: Arrays) -> Mapping[str, Bound]:  
 
 
 ORACLE = Oracle(cases, arrays, launch, oracle, bound, blocks=BLOCKS)
+
+
+TIMED = ((4096, 4096), (16384, 4096), (8192, 8192), (2048, 16384), (65536, 4096), (1024, 262_144))
+
+
+def benchmarks() -> Iterator[Benchmark]:
+    """Rows of usual lengths, many of them, and very long ones: x is read once, w once, y written once."""
+    for dtype in DTYPES:
+        size = numerics.FORMATS[dtype].size
+        for rows, n in TIMED:
+            case = Case(f"{dtype} {rows}x{n}", dtype, {"rows": rows, "n": n, "values": "random", "eps": 1e-6})
+            spans = (
+                Span("x", dtype, "in", (rows, n), along=True),
+                Span("w", dtype, "in", (n,)),
+                Span("y", dtype, "out", (rows, n), along=True),
+            )
+            read, written = (rows * n + n) * size, rows * n * size
+            yield Benchmark(case, spans, read=read, written=written, flop=4 * rows * n, rows="rows")
+
+
+BENCHMARKS = tuple(benchmarks())

@@ -163,6 +163,43 @@ class Oracle:
     blocks: tuple[int, int] = (256, 96)
 
 
+@dataclass(frozen=True)
+class Span:
+    """One array of a benchmark, without data: the device fills inputs with random values, none zero.
+
+    role: "in", "out" or "scratch". along: whether its first axis is the one that `Benchmark.rows` counts.
+    """
+
+    name: str
+    dtype: str
+    role: str
+    shape: tuple[int, ...]
+    along: bool = False
+
+
+@dataclass(frozen=True)
+class Benchmark:
+    """One thing to time. It is launched by the file's own `launch`, in blocks of the first of `blocks`.
+
+    case: its name is the benchmark's key in the file; its parameters are those that `launch`, `oracle` and `bound` read.
+    read, written: bytes that have to move, each once. flop: operations on floats. rows: the parameter that counts the
+    rows of the arrays that are `along`; then a few rows are compared afterwards, on the oracle's answer for just these;
+    "": everything is.
+    """
+
+    case: Case
+    spans: tuple[Span, ...]
+    read: int
+    written: int
+    flop: int
+    rows: str = ""
+
+    @property
+    def name(self) -> str:
+        """The case's."""
+        return self.case.name
+
+
 class OracleFault(Exception):
     """An oracle file does not define what it should: one line, without the file's name."""
 

@@ -20,7 +20,7 @@ import numpy as np
 from touchgate.devices import BuildFault, LaunchFault, Unavailable, nvcc, probe
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
     from numpy.typing import NDArray
@@ -195,11 +195,17 @@ class CudaKernel:
         shared: int = 0,
     ) -> None:
         """Launch and wait for the end. Raises `LaunchFault`."""
-        packed = [self._packed(number, argument) for number, argument in enumerate(arguments, 1)]
         where = f"kernel {self.name}, grid {tuple(grid)}, block {tuple(block)}, {shared} bytes of shared memory"
-        self._device.guarded(where, lambda: self._start(grid, block, packed, shared))
+        self._device.guarded(where, self.prepared(grid, block, arguments, shared))
         # Whatever a kernel does wrong while it runs shows here, and ends the context.
         self._device.guarded(where, lambda: self._device.context.synchronize(), fatal=True)  # noqa: PLW0108
+
+    def prepared(
+        self, grid: tuple[int, int, int], block: tuple[int, int, int], arguments: Sequence[Argument], shared: int = 0
+    ) -> Callable[[], None]:
+        """Return what launches without waiting, as often as it is called; it raises PyCUDA's own errors."""
+        packed = [self._packed(number, argument) for number, argument in enumerate(arguments, 1)]
+        return lambda: self._start(grid, block, packed, shared)
 
     def _start(self, grid: Sequence[int], block: Sequence[int], packed: Sequence[Any], shared: int) -> None:
         if shared > self._granted:
