@@ -69,12 +69,13 @@ class Server:
                 "KbdInteractiveAuthentication no\nPermitRootLogin yes\nMaxStartups 200\nMaxSessions 200\n"
                 f"SetEnv PYTHONPATH={SOURCES} PYTHONDONTWRITEBYTECODE=1\nPrintMotd no\nLogLevel ERROR\n"
             )
-            run = subprocess.Popen(
-                [sshd(), "-D", "-e", "-f", str(self.folder / "sshd_config")],
-                stdin=subprocess.DEVNULL,
-                stderr=(self.folder / "log").open("ab"),
-                start_new_session=True,
-            )
+            with (self.folder / "log").open("ab") as log:
+                run = subprocess.Popen(
+                    [sshd(), "-D", "-e", "-f", str(self.folder / "sshd_config")],
+                    stdin=subprocess.DEVNULL,
+                    stderr=log,
+                    start_new_session=True,
+                )
             end = time.monotonic() + PATIENCE
             while run.poll() is None and time.monotonic() < end:
                 with socket.socket() as tried:

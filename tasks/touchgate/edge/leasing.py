@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from touchgate.edge.waiting import Waiter, held_by
 from touchgate.leases import choose
-from touchgate.leases.engine import Ask, LeaseRefused, LeaseTimeout
+from touchgate.leases.engine import Ask, LeaseRefused, LeaseTimeout, LeaseUnfit
 from touchgate.leases.holder import user_name
 from touchgate.leases.inside import Inside, inside, to_children
 from touchgate.leases.model import Want
@@ -142,6 +142,8 @@ def take(
         grant = _granted(engine, wanted, environ, waiter, cancelled)
     except LeaseTimeout as fault:
         raise LeaseTimeout(_with_holders(str(fault), waiter.behind)) from None
+    except LeaseUnfit as fault:
+        raise NotFit(str(fault)) from None
     finally:
         terminal.place("", None)
     waited = time.monotonic() - asked

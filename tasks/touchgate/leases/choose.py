@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from touchgate.leases.engine import LeaseRefused
@@ -12,6 +12,7 @@ from touchgate.leases.engine import LeaseRefused
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from touchgate.leases.directory import LeaseDirectory
     from touchgate.leases.engine import Engine
     from touchgate.leases.ssh.settings import Hosts
 
@@ -62,16 +63,22 @@ def _hosts(environ: Mapping[str, str]) -> Hosts | None:
         raise LeaseRefused(str(fault)) from None
 
 
+def directory(environ: Mapping[str, str], choice: Chosen) -> LeaseDirectory:
+    """The folder of this host's leases: as ever, but that a file of hosts may name it where TOUCHGATE_LEASE_DIR does not."""
+    from touchgate.leases.directory import lease_directory  # noqa: PLC0415
+
+    own = "" if choice.hosts is None else choice.hosts.folder_of(choice.host)
+    if not own or environ.get("TOUCHGATE_LEASE_DIR"):
+        return lease_directory(environ)
+    return replace(lease_directory({**environ, "TOUCHGATE_LEASE_DIR": own}), why=f"'lease_dir' in {choice.target}")
+
+
 def engine(environ: Mapping[str, str] = os.environ, gpus: Sequence[str] = ()) -> Engine:
     """The engine. gpus: UUIDs of all GPUs of this host, as far as known. Raises `LeaseRefused` where it can't be used."""
     choice = chosen(environ)
-    from touchgate.leases.directory import lease_directory  # noqa: PLC0415
     from touchgate.leases.files import FilesEngine  # noqa: PLC0415
 
-    own = choice.hosts.named(choice.hosts.local) if choice.hosts is not None and choice.hosts.local else None
-    if own is not None and own.lease_dir and not environ.get("TOUCHGATE_LEASE_DIR"):
-        environ = {**environ, "TOUCHGATE_LEASE_DIR": own.lease_dir}
-    files = FilesEngine(lease_directory(environ), host=choice.host, gpus=tuple(gpus))
+    files = FilesEngine(directory(environ, choice), host=choice.host, gpus=tuple(gpus))
     if choice.kind == "postgres":
         from touchgate.leases.postgres import PostgresEngine  # noqa: PLC0415  needs psycopg
 
@@ -80,5 +87,5 @@ def engine(environ: Mapping[str, str] = os.environ, gpus: Sequence[str] = ()) ->
     if choice.hosts is not None:
         from touchgate.leases.ssh import SshEngine  # noqa: PLC0415
 
-        return SshEngine(choice.hosts, files if own is not None else None)
+        return SshEngine(choice.hosts, files, choice.host)
     return files

@@ -19,17 +19,20 @@ if TYPE_CHECKING:
 
     from typing_extensions import Self
 
-    from touchgate.leases.engine import Engine, Grant, Holder
+    from touchgate.leases.engine import Engine, Grant, Holder, Status
     from touchgate.leases.model import Want
 
 TOKEN = "TOUCHGATE_LEASE_TOKEN"  # noqa: S105 - a number that everybody may see
 DESCRIPTORS = "TOUCHGATE_LEASE_FDS"
+HALVES = "TOUCHGATE_LEASE_HALVES"
+"""Of a lease of several hosts without a server, whose token is the greatest of theirs: `spark-1=17,spark-2=18`."""
 
 
 def to_children(grant: Grant) -> dict[str, str]:
     """The variables that tell a child which lease it works under, and which descriptors keep it."""
     kept = ",".join(_mark(descriptor) for descriptor in grant.descriptors)
-    return {TOKEN: str(grant.token), **({DESCRIPTORS: kept} if kept else {})}
+    halves = ",".join(f"{host}={token}" for host, token in getattr(grant, "halves", {}).items())
+    return {TOKEN: str(grant.token), **({DESCRIPTORS: kept} if kept else {}), **({HALVES: halves} if halves else {})}
 
 
 def _mark(descriptor: int) -> str:
@@ -55,7 +58,22 @@ def held_already(engine: Engine, environ: Mapping[str, str], user: str) -> list[
     token = environ.get(TOKEN, "")
     if not token.isdecimal():
         return []
-    return [one for one in engine.status().holders if one.alive and one.token == int(token) and one.user == user]
+    # Another host's half is held there by the account that ssh logs in as.
+    halves = set(filter(None, environ.get(HALVES, "").split(",")))
+    return [
+        one
+        for one in _status(engine, halves).holders
+        if one.alive and (f"{one.resource}={one.token}" in halves or (one.token == int(token) and one.user == user))
+    ]
+
+
+def _status(engine: Engine, halves: Iterable[str]) -> Status:
+    """What matters of it: to ask hosts of which the lease has nothing may take long."""
+    of = getattr(engine, "status_of", None)
+    if of is None:
+        return engine.status()
+    seen: Status = of([half.partition("=")[0] for half in halves])
+    return seen
 
 
 def covers(held: Iterable[Share], want: Want) -> bool:
@@ -86,7 +104,8 @@ class Inside:
 
     def check(self) -> None:
         """Raises `LeaseLost` where the outer lease has ended."""
-        if not held_already(self._engine, self._environ, self._user):
+        held = {share_of(one.resource) for one in held_already(self._engine, self._environ, self._user)}
+        if not held.issuperset(self.shares):
             raise LeaseLost(f"the lease that this run was started under (token {self.token}) has ended")
 
     def close(self) -> None:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 from touchgate.edge.commands.base import print_json
 from touchgate.edge.usage import UsageFault
 from touchgate.leases import audit, choose
-from touchgate.leases.directory import lease_directory
 from touchgate.leases.engine import LeaseRefused
 from touchgate.reports.style import printable
 from touchgate.reports.words import moment
@@ -23,9 +22,10 @@ def show(count: str, *, as_json: bool) -> int:
     """Print so many events, the latest last."""
     if count and not (count.isascii() and count.isdecimal() and int(count)):
         raise UsageFault(f"`doit lease log {count}`: a number of lines")
-    if choose.chosen(os.environ).kind != "files":
+    choice = choose.chosen(os.environ)
+    if choice.kind == "postgres":
         raise LeaseRefused("the log of leases in a database is its table touchgate.event")
-    events = audit.last(lease_directory(os.environ).path, int(count or FEW))
+    events = audit.last(choose.directory(os.environ, choice).path, int(count or FEW))
     if as_json:
         print_json({"schema": 1, "events": events})
     else:

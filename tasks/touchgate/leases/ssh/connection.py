@@ -51,7 +51,7 @@ def command(hosts: Hosts, host: FarHost) -> list[str]:
         "ConnectTimeout": str(CONNECT),
         "ServerAliveInterval": f"{protocol.PULSE:.0f}",
         "ServerAliveCountMax": str(protocol.MISSED),
-        "LogLevel": "ERROR",
+        "LogLevel": "INFO",
         "ControlMaster": "no",
         "ControlPath": "none",
         "ClearAllForwardings": "yes",
@@ -77,6 +77,9 @@ class Connection:
         self._heard = time.monotonic()
         self._seen = 0
         self._over = ""
+        self._answered = False
+        self.keeps = False
+        """Whether it keeps a lease, which children may rely on."""
         self._process = os.getpid()
         self._errors: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - closed in `close`
         source, self.lifeline = os.pipe()
@@ -128,6 +131,7 @@ class Connection:
                 f"{name}: touchgate {version} there speaks protocol {theirs} and touchgate {__version__} here {PROTOCOL}; "
                 f"the newer one is {newer}, bring the one {older} up to date"
             )
+        self._answered = True
         return first
 
     def send(self, **content: Any) -> None:
@@ -211,7 +215,7 @@ class Connection:
         os.close(lifeline)
         ours = os.getpid() == self._process
         if ours:
-            end = time.monotonic() + GIVING_BACK
+            end = time.monotonic() + (GIVING_BACK if self._answered else 0)
             # Its output is read to the end: who writes may not be kept from ending.
             while not self._over and (left := end - time.monotonic()) > 0 and select.select([self._out], [], [], left)[0]:
                 self._read()
@@ -219,6 +223,8 @@ class Connection:
         self._out.close()
         self._errors.close()
         if ours:
+            if not self.keeps:
+                self._ssh.kill()  # it may never end by itself, and nobody needs it
             started = [one for one in (self._ssh, self._keeper) if one is not None]
             _ended[:] = [one for one in _ended if one.poll() is None]
             _ended.extend([one for one in started if not _reaped(one)])

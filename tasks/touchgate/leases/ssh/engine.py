@@ -23,7 +23,7 @@ from touchgate.leases.ssh.grant import FarHalf, SshGrant, close_all
 from touchgate.leases.ssh.protocol import Garbled, text, texts, whole
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from touchgate.leases.engine import Ask, Grant, Place
     from touchgate.leases.files import FilesEngine
@@ -35,12 +35,17 @@ STEP = protocol.PULSE
 
 
 class SshEngine:
-    """Fulfils `touchgate.leases.engine.Engine`. files: this host's own leases, called there as in the settings."""
+    """Fulfils `touchgate.leases.engine.Engine`."""
 
-    def __init__(self, settings: Hosts, files: FilesEngine | None = None) -> None:
-        """files: None where this host is none of the settings'."""
+    def __init__(self, settings: Hosts, files: FilesEngine | None = None, local: str = "") -> None:
+        """files: this host's own leases. local: what it is called there, by default as in the settings.
+
+        A host that the settings do not name has its own leases beside; several hosts are always of those named.
+        """
         self._hosts, self._files = settings, files
-        self._local = settings.local if files is not None else ""
+        self._local = (local or settings.local) if files is not None else ""
+        outside = (self._local,) if self._local and self._local not in settings.names else ()
+        self._names = (*settings.names, *outside)
         self.where = f"the hosts of {settings.file}, by ssh"
 
     def acquire(self, ask: Ask, *, on_wait: Callable[[Place], None], cancelled: Callable[[], bool] | None = None) -> Grant:
@@ -72,15 +77,15 @@ class SshEngine:
 
     def _could(self, want: Want) -> list[str]:
         """The hosts that may serve it, the local one first. Raises `LeaseRefused`."""
-        known = self._hosts.names
+        known = self._names if want.hosts <= 1 else self._hosts.names
         strange = [name for name in want.names if name not in known]
         if strange:
             raise LeaseRefused(f"there is no host {', '.join(strange)} in {self._hosts.file}; there is {', '.join(known)}")
+        if want.hosts <= 1 and not want.names and self._local:
+            return [self._local]
         listed = sorted(set(want.names or known), key=lambda name: (name != self._local, name))
         if want.hosts > len(listed):
             raise LeaseRefused(f"{want.hosts} hosts are wanted, and {self._hosts.file} has {', '.join(listed)}")
-        if want.hosts + want.gpus > 0 and not want.names and want.hosts <= 1 and self._local:
-            return [self._local]
         return listed
 
     def _connect(self, names: list[str], connections: dict[str, Connection], cancelled: Callable[[], bool] | None) -> None:
@@ -173,13 +178,21 @@ class SshEngine:
 
     def status(self) -> Status:
         """Who holds what on all hosts, and who waits. A host that can't be reached is a note."""
+        return self.status_of(self._names)
+
+    def status_of(self, names: Iterable[str]) -> Status:
+        """The same of this host and of `names`."""
+        wanted = {self._local, *names}
         connections: dict[str, Connection] = {}
         found: dict[str, Status] = {}
         notes = []
         try:
-            for name in self._hosts.names:
-                if name != self._local:
-                    connections[name] = Connection(self._hosts, self._hosts.named(name))
+            for name in self._names:
+                if name in wanted and name != self._local:
+                    try:
+                        connections[name] = Connection(self._hosts, self._hosts.named(name))
+                    except LeaseFault as fault:
+                        notes.append(f"not seen: {fault}")
             if self._files is not None and self._local:
                 found[self._local] = self._files.status()
             for name, connection in connections.items():
@@ -190,7 +203,7 @@ class SshEngine:
                     notes.append(f"not seen: {fault}")
         finally:
             close_all(list(connections.values()))
-        listed = [(name, found[name]) for name in self._hosts.names if name in found]
+        listed = [(name, found[name]) for name in self._names if name in found]
         return Status(
             where=self.where + "".join(f"; {name}: {one.where}" for name, one in listed),
             hosts=tuple(HostState(name, host.gpus, host.drained) for name, one in listed for host in one.hosts),
@@ -203,16 +216,16 @@ class SshEngine:
         return holder if holder.id is None else replace(holder, id=self._number(name, holder.id))
 
     def _number(self, name: str, own: int) -> int:
-        return own * 100 + self._hosts.names.index(name) + 1
+        return own * 100 + self._names.index(name) + 1
 
     def _named(self, number: int) -> tuple[str, int]:
         """The host that a number tells of, and its own number there. Raises `LeaseRefused`."""
         own, place = divmod(number, 100)
-        if not 0 < place <= len(self._hosts.names) or own < 1:
+        if not 0 < place <= len(self._names) or own < 1:
             raise LeaseRefused(
-                f"there is no request {number}; the last two digits of one are its host's, 01 to {len(self._hosts.names):02}"
+                f"there is no request {number}; the last two digits of one are its host's, 01 to {len(self._names):02}"
             )
-        return self._hosts.names[place - 1], own
+        return self._names[place - 1], own
 
     def reserve(self, want: Want, seconds: float, why: str, sha: str | None = None) -> int:
         """Be next on one host: see `touchgate.leases.engine.Engine`. Of several at once it is refused."""
@@ -291,6 +304,7 @@ def _granted(connection: Connection, said: dict[str, Any]) -> FarHalf:
     shares = tuple(Share(name, printable(gpu)) for gpu in gpus) or (Share(name),)
     notes = tuple(f"{name}: {printable(note)}" for note in texts(said, "notes"))
     since = printable(text(said, "since"), 40) or clock.iso()
+    connection.keeps = True
     return FarHalf(connection, shares, whole(said, "token"), since, f"{name}: {printable(text(said, 'where'))}", notes)
 
 

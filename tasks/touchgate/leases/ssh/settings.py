@@ -55,6 +55,10 @@ class Hosts:
         """One of them."""
         return next(host for host in self.hosts if host.name == name)
 
+    def folder_of(self, name: str) -> str:
+        """The lease folder that the file names for a host, "" where it names none, or not that host."""
+        return next((host.lease_dir for host in self.hosts if host.name == name), "")
+
 
 def hosts_file(environ: Mapping[str, str]) -> Path | None:
     """What TOUCHGATE_HOSTS names, else /etc/touchgate/hosts.yml or ~/.config/touchgate/hosts.yml where that is there."""
