@@ -10,7 +10,6 @@ microseconds, TB/s, torch's time over ours (above 1: ours is faster), our share 
 from __future__ import annotations
 
 import argparse
-import dataclasses
 import importlib
 import importlib.util
 import json
@@ -21,21 +20,16 @@ import time
 from datetime import datetime, timezone
 from pathlib import Path
 
-import numpy as np
-
 from touchgate import places
 from touchgate.benchmarks import fills, traffic
-from touchgate.checks import numerics
-from touchgate.checks.cases import Placed, load_file
-from touchgate.checks.compare import compare
+from touchgate.checks.cases import load_file
+from touchgate.checks.numerics import FORMATS
+from touchgate.checks.timed import Filled, steps
 from touchgate.devices import cuda
 from touchgate.devices.timing import CudaStopwatch
 
 ROOT = Path(__file__).resolve().parents[2]
 FAMILIES = ("binary", "gemv", "rmsnorm")
-MOST = 1 << 21
-"""Elements of one array that are compared, about."""
-POISON = 0xA5
 
 
 class OnDevice:
@@ -47,72 +41,17 @@ class OnDevice:
         self.__cuda_array_interface__ = interface
 
 
-class Problem:
-    """A benchmark's arrays on the device, filled."""
-
-    def __init__(self, device, filler, benchmark):
-        self.benchmark = benchmark
-        self.buffers = {}
-        self.placed = {}
-        for span in benchmark.spans:
-            count = math.prod(span.shape)
-            buffer = device.buffer(count * numerics.FORMATS[span.dtype].size)
-            self.buffers[span.name] = buffer
-            self.placed[span.name] = Placed(buffer.pointer, span.shape, span.shape[-1], span.dtype)
-            if span.role == "in":
-                fills.fill(filler, buffer.pointer, count, span.dtype, fills.seed_of(span.name))
-            else:
-                device.driver.memset_d8(buffer.pointer.address, POISON, buffer.size)
-
-    def tensor(self, torch, name):
-        span = next(span for span in self.benchmark.spans if span.name == name)
-        size = numerics.FORMATS[span.dtype].size
-        raw = torch.as_tensor(OnDevice(self.buffers[name].pointer.address, span.shape, size), device="cuda")
-        return raw.view(getattr(torch, span.dtype))
-
-    def rows(self):
-        """Which rows are compared: the first, the last, some between."""
-        total = self.benchmark.case[self.benchmark.rows]
-        width = max(math.prod(span.shape[1:]) for span in self.benchmark.spans if span.along)
-        some = np.random.default_rng(5).integers(0, total, max(min(MOST // width, 4096) - 2, 0))
-        return np.unique(np.concatenate([[0, total - 1], some]))
-
-    def wrong(self, oracle):
-        """What is wrong with the outputs as they lie there, in words; empty where nothing is."""
-        bench, rows = self.benchmark, self.rows()
-        inputs, outputs = {}, {}
-        for span in bench.spans:
-            storage = numerics.FORMATS[span.dtype].storage
-            if span.role == "in":
-                width = math.prod(span.shape[1:])
-                indices = np.arange(math.prod(span.shape)) if not span.along else rows[:, None] * width + np.arange(width)
-                shape = (len(rows), *span.shape[1:]) if span.along else span.shape
-                inputs[span.name] = fills.bits(indices, span.dtype, fills.seed_of(span.name)).view(storage).reshape(shape)
-            elif span.role == "out":
-                whole = self.buffers[span.name].read().view(storage).reshape(span.shape)
-                outputs[span.name] = whole[rows] if span.along else whole
-        case = dataclasses.replace(bench.case, parameters={**bench.case.parameters, bench.rows: len(rows)})
-        answers = oracle.oracle(case, inputs)
-        bounds = oracle.bound(case, inputs, answers)
-        for span in bench.spans:
-            if span.role != "out":
-                continue
-            found = compare(np.ascontiguousarray(outputs[span.name]), answers[span.name], span.dtype, bounds[span.name])
-            if found.first is not None:
-                return (
-                    f"{span.name}: {found.differing} of {found.elements} differ, first at {found.first.index}: {found.first}"
-                )
-        return ""
-
-    def free(self):
-        for buffer in self.buffers.values():
-            buffer.free()
+def tensor(torch, filled, name):
+    """An array of a benchmark as a tensor, without a copy."""
+    placed = filled.placed[name]
+    raw = torch.as_tensor(OnDevice(placed.pointer.address, placed.shape, FORMATS[placed.dtype].size), device="cuda")
+    return raw.view(getattr(torch, placed.dtype))
 
 
-def torch_work(torch, family, problem):
+def torch_work(torch, family, filled):
     """The same by torch, into memory of its own."""
-    case = problem.benchmark.case
-    arrays = {span.name: problem.tensor(torch, span.name) for span in problem.benchmark.spans if span.role == "in"}
+    case = filled.benchmark.case
+    arrays = {span.name: tensor(torch, filled, span.name) for span in filled.benchmark.spans if span.role == "in"}
     if family == "gemv":
         y = torch.empty(case["m"], dtype=getattr(torch, case.dtype), device="cuda")
         return lambda: torch.mv(arrays["A"], arrays["x"], out=y)
@@ -164,7 +103,7 @@ class Table:
 
     def __init__(self, device, watch, torch, options):
         self.device, self.watch, self.torch, self.options = device, watch, torch, options
-        self.memory = traffic.Memory(device, watch, 3 << 30)
+        self.memory = traffic.Memory(device, watch)
         self.filler = device.module(fills.SOURCE)
         self.records = []
 
@@ -174,21 +113,19 @@ class Table:
         print(f"\n{name}\n{head}")
         module = self.device.module(ROOT / "kernels" / name / f"{name}.cu")
         for bench in file.BENCHMARKS:
-            problem = Problem(self.device, self.filler, bench)
-            self.records.append(self.measured(name, module, file.ORACLE, problem))
-            problem.free()
+            with Filled(self.device, self.filler, bench) as filled:
+                self.records.append(self.measured(name, module, file.ORACLE, filled))
             if self.torch is not None:
                 self.torch.cuda.empty_cache()
 
-    def measured(self, family, module, oracle, problem):
-        bench = problem.benchmark
-        launches = oracle.launch(bench.case, problem.placed, oracle.blocks[0])
-        steps = [(module.kernel(one.kernel), one.grid, one.block, one.arguments, one.shared) for one in launches]
-        works = {"ours": self.watch.prepared(steps)}
+    def measured(self, family, module, oracle, filled):
+        bench = filled.benchmark
+        works = {"ours": self.watch.prepared(steps(oracle, bench, filled.placed, module))}
         if self.torch is not None:
-            works["torch"] = torch_work(self.torch, family, problem)
+            works["torch"] = torch_work(self.torch, family, filled)
         taken = in_turn(self.watch, works, self.options.samples, self.options.repetitions)
-        wrong = problem.wrong(oracle)
+        found = filled.wrong(oracle)
+        wrong = "; ".join(found.lines) if found else ""
         total = bench.read + bench.written
         ceiling = self.memory.ceiling(bench.read, bench.written)
         ours = statistics.median(taken["ours"])

@@ -64,9 +64,17 @@ def bits(indices: NDArray[Any], dtype: str, seed: int) -> NDArray[Any]:
 
 def fill(module: Module, target: Pointer, count: int, dtype: str, seed: int) -> None:
     """Make `count` elements at `target`. module: fill.cu's."""
+    _launch(module, target, count, PATTERNS[dtype], seed)
+
+
+def flood(module: Module, target: Pointer, count: int, size: int, bits: int) -> None:
+    """Make `count` elements of `size` bytes (2 or 4) the same. module: fill.cu's."""
+    _launch(module, target, count, Pattern(size, bits, 0, 0), 0)
+
+
+def _launch(module: Module, target: Pointer, count: int, pattern: Pattern, seed: int) -> None:
     if not count:
         return
-    pattern = PATTERNS[dtype]
     blocks = min(-(-count // THREADS), BLOCKS)
     words = [np.uint32(value) for value in (seed, pattern.base, pattern.mask, pattern.sign)]
     kernel = module.kernel(f"fill_{pattern.size}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -13,12 +13,15 @@ from touchgate.benchmarks import fills
 from touchgate.devices.stopwatch import Stopwatch, Work
 
 if TYPE_CHECKING:
-    from touchgate.devices import Argument, Device, Pointer
+    from touchgate.devices import Argument, Buffer, Device, Pointer
 
 SOURCE = Path(__file__).with_name("traffic.cu")
 PACK = 16
 SHAPES = tuple((packs, hint, threads) for packs in (1, 2, 4, 8) for hint in ("", "_streaming") for threads in (256, 512, 1024))
 """Packs a thread, cache hint, threads a block."""
+TIMES_L2 = 4
+LEAST_PROBE = 64 << 20
+"""Bytes that the probe copies, read and written together: this many times the L2, and at least so many."""
 FIRST_LOOK = 5
 """Repetitions that choose the best shape; it is then timed anew, since the best of many is too good."""
 
@@ -63,49 +66,59 @@ class Ceiling(NamedTuple):
 class Memory:
     """A device's memory under plain traffic. Each (mix, bytes) is measured once."""
 
-    def __init__(self, device: Device, watch: Stopwatch, most: int) -> None:
-        """`most`: the most bytes that will be asked for, read and written."""
+    def __init__(self, device: Device, watch: Stopwatch) -> None:
+        self._device = device
         self._watch = watch
         self._module = device.module(SOURCE)
-        self._buffer = device.buffer(-(-most // PACK) * PACK + len(MIXES) * PACK)
+        self._filler = device.module(fills.SOURCE)
         self._sink = device.buffer(PACK)
-        fills.fill(
-            device.module(fills.SOURCE), self._buffer.pointer, self._buffer.size // 4, "int32", fills.seed_of("traffic")
-        )
         self._known: dict[tuple[str, int], Ceiling] = {}
+        size = max(TIMES_L2 * (watch.l2 or 0), LEAST_PROBE)
+        self._probed = self._filled(size)
+        ((_, self._probe),) = self._works(self._probed, COPY, size, ((4, "", 512),))
 
     def free(self) -> None:
         """Give the memory back."""
-        self._buffer.free()
+        self._probed.free()
         self._sink.free()
 
+    def probe(self) -> float:
+        """Seconds that a short copy takes now: longer than before, and somebody else uses the memory."""
+        return statistics.median(self._watch.timed(self._probe, FIRST_LOOK))
+
     def ceiling(self, read: int, written: int, repetitions: int = 20) -> Ceiling:
-        """The best of all shapes at these bytes."""
+        """The best of all shapes at these bytes. Raises `LaunchFault` where they do not fit into the memory."""
         mix = mix_of(read, written)
         key = mix.name, read + written
         if key not in self._known:
-            self._known[key] = self._measured(mix, read + written, repetitions)
+            buffer = self._filled(read + written)
+            try:
+                self._known[key] = self._measured(buffer, mix, read + written, repetitions)
+            finally:
+                buffer.free()
         return self._known[key]
 
-    def probe(self, size: int) -> Callable[[], float]:
-        """A short copy of `size` bytes read and written: seconds at every call."""
-        ((_, work),) = self._works(COPY, size, ((4, "", 512),))
-        return lambda: statistics.median(self._watch.timed(work, FIRST_LOOK))
+    def _filled(self, size: int) -> Buffer:
+        # A part is a whole number of packs, so what the parts come to may be a little more than `size`.
+        buffer = self._device.buffer(size + len(MIXES) * PACK)
+        fills.fill(self._filler, buffer.pointer, buffer.size // 4, "int32", fills.seed_of("traffic"))
+        return buffer
 
-    def _measured(self, mix: Mix, size: int, repetitions: int) -> Ceiling:
+    def _measured(self, buffer: Buffer, mix: Mix, size: int, repetitions: int) -> Ceiling:
         found = [
             (statistics.median(self._watch.timed(work, FIRST_LOOK)), name, work)
-            for name, work in self._works(mix, size, SHAPES)
+            for name, work in self._works(buffer, mix, size, SHAPES)
         ]
         best = sorted(found, key=lambda one: one[0])[:3]
         again = [(statistics.median(self._watch.timed(work, repetitions)), name) for _, name, work in best]
         seconds, name = min(again)
-        count = _count(mix, size)
-        return Ceiling(mix.name, count * mix.parts * PACK, seconds, name)
+        return Ceiling(mix.name, _count(mix, size) * mix.parts * PACK, seconds, name)
 
-    def _works(self, mix: Mix, size: int, shapes: tuple[tuple[int, str, int], ...]) -> Iterator[tuple[str, Work]]:
+    def _works(
+        self, buffer: Buffer, mix: Mix, size: int, shapes: tuple[tuple[int, str, int], ...]
+    ) -> Iterator[tuple[str, Work]]:
         count = _count(mix, size)
-        parts: list[Pointer] = [self._buffer.pointer.offset(number * count * PACK) for number in range(mix.parts)]
+        parts: list[Pointer] = [buffer.pointer.offset(number * count * PACK) for number in range(mix.parts)]
         arguments: list[Argument] = [*parts, *(() if mix.writes else (self._sink.pointer,)), np.int64(count)]
         for packs, hint, threads in shapes:
             kernel = self._module.kernel(f"{mix.name}_{packs}{hint}")

@@ -43,3 +43,6 @@ class Stopwatch(Protocol):
 
     def conditions(self) -> Conditions:
         """As it is now."""
+
+    def strangers(self) -> tuple[str, ...]:
+        """Other processes that compute on the device, in words; none where that can't be told."""

@@ -11,7 +11,9 @@ from __future__ import annotations
 import ctypes
 import importlib
 import importlib.util
+import os
 from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -20,7 +22,6 @@ from touchgate.devices.stopwatch import Conditions, Step
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from pathlib import Path
 
     from touchgate.devices.cuda import CudaDevice, CudaKernel
 
@@ -123,6 +124,19 @@ class CudaStopwatch:
             power=power / 1000 if power is not None else None,
         )
 
+    def strangers(self) -> tuple[str, ...]:
+        """Other processes that compute on this GPU, as NVML lists them.
+
+        None where this process is not in the list: then its numbers are not those that are valid here.
+        """
+        if self._nvml is None:
+            return ()
+        nvml, handle = self._nvml
+        listed = {int(one.pid) for one in _told(nvml, lambda: nvml.nvmlDeviceGetComputeRunningProcesses(handle)) or ()}
+        if os.getpid() not in listed:
+            return ()
+        return tuple(f"{_name(pid)} (pid {pid}) on the GPU" for pid in sorted(listed - {os.getpid()}))
+
     def reset_persisting(self) -> None:
         """Take back what any kernel set aside in the L2 for itself: with it a card seemed four times as fast as it is."""
         with suppress(OSError, AttributeError):
@@ -146,6 +160,13 @@ def _nvml_handle(uuid: object) -> tuple[Any, Any] | None:
         return nvml, nvml.nvmlDeviceGetHandleByUUID(uuid)
     except nvml.NVMLError:
         return None
+
+
+def _name(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/comm").read_text(encoding="utf-8", errors="replace").strip()
+    except OSError:
+        return "a process"
 
 
 def _told(nvml: Any, question: Callable[[], Any]) -> Any:
