@@ -11,7 +11,7 @@ from contextlib import suppress
 import pytest
 
 from tests.lease_runs import GPUS, HOLD, HOST, PATIENCE, engine, gone, silent, started, take, until
-from touchgate.leases.engine import Holder, LeaseCancelled, LeaseRefused, LeaseTimeout
+from touchgate.leases.engine import Ask, Holder, LeaseCancelled, LeaseRefused, LeaseTimeout
 from touchgate.leases.holder import user_name
 from touchgate.leases.model import Share, Want
 
@@ -285,3 +285,50 @@ def test_a_newer_queue_is_refused_in_words(folder):
     (folder / "queue.json").write_text('{"schema": 2}')
     with pytest.raises(LeaseRefused, match=r"is of a newer touchgate \(schema 2\); bring touchgate up to date here"):
         take(folder, on_wait=silent)
+
+
+# ---- adopted, and beneath another engine
+
+
+def test_a_reservation_is_adopted_by_a_run_of_its_user(folder, monkeypatch):
+    me, sha = engine(folder), "a" * 40
+    number = me.reserve(Want(hosts=1), 600, "a controller's", sha)
+    ask = Ask(Want(gpus=1), "the run")
+    with me.adopt(number, ask, sha) as grant:
+        grant.check()
+        assert len(grant.shares) == 1
+        with me.adopt(number, ask, sha) as other:
+            assert other.shares != grant.shares
+            with pytest.raises(LeaseRefused, match=f"reservation {number}: another run has what it wants of it: .*the run"):
+                me.adopt(number, ask, sha)
+        grant.check()
+    for refused, why in (
+        (lambda: me.adopt(99, ask, sha), "there is no reservation 99"),
+        (lambda: me.adopt(number, ask, "b" * 40), f"it is for commit {sha}, and this run is of {'b' * 40}"),
+        (
+            lambda: me.adopt(number, Ask(Want(gpus=3), "x"), sha),
+            "3 GPUs of one host are wanted, and the most that one has is 2",
+        ),
+    ):
+        with pytest.raises(LeaseRefused, match=why):
+            refused()
+    monkeypatch.setattr("touchgate.leases.files.os.geteuid", lambda: 12345)
+    with pytest.raises(LeaseRefused, match=r"it is .*'s, not uid 12345's"):
+        me.adopt(number, ask, sha)
+
+
+def test_a_reservation_that_has_not_begun_is_not_adopted(folder, monkeypatch):
+    with started(folder, HOLD):
+        monkeypatch.setattr("touchgate.leases.files.user_name", lambda _uid: "dev")
+        number = engine(folder).reserve(Want(hosts=1), 600, "later")
+        with pytest.raises(LeaseRefused, match="it has not begun: the host is not free yet"):
+            engine(folder).adopt(number, Ask(Want(hosts=1), "the run"), None)
+
+
+def test_a_lease_beneath_another_engines_has_a_larger_token(folder):
+    above = 10**17
+    with engine(folder).below(Ask(Want(hosts=1), "below"), above, on_wait=silent, cancelled=None) as grant:
+        assert grant.token > above
+        grant.check()
+    with take(folder) as after:
+        assert after.token > grant.token

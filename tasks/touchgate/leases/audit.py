@@ -49,7 +49,8 @@ def append(folder: Path, modes: Modes, lines: Iterable[bytes]) -> None:
         return
     with suppress(OSError):
         path = f"{folder}/{NAME}"
-        descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, modes.file)
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+        descriptor = os.open(path, flags, modes.file)
         try:
             size = os.fstat(descriptor).st_size
             if size == 0:
@@ -58,7 +59,7 @@ def append(folder: Path, modes: Modes, lines: Iterable[bytes]) -> None:
         finally:
             os.close(descriptor)
         if size + len(content) > LARGEST:
-            _rotate(path)
+            _rotate(path)  # whoever changes the queue is alone here
 
 
 def _rotate(path: str) -> None:

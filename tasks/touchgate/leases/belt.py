@@ -16,6 +16,7 @@ import stat
 import time
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from touchgate.leases import clock, record
@@ -23,7 +24,7 @@ from touchgate.leases.engine import LeaseRefused
 from touchgate.leases.holder import RESOURCE, locked_out, of_record, unknown, user_name, who_has
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
     from pathlib import Path
 
     from touchgate.leases.engine import Holder
@@ -39,8 +40,14 @@ class Busy:
     """A lock that somebody else has. replaced: the file was deleted meanwhile, look again at once."""
 
     path: Path
-    holder: Holder
+    who: Callable[[], Holder]
+    """Looks through /proc where no record fits: asked when it is to be told only."""
     replaced: bool = False
+
+    @property
+    def holder(self) -> Holder:
+        """Who has it now."""
+        return self.who()
 
 
 @dataclass
@@ -187,13 +194,13 @@ def _lock(lock: Lock) -> Busy | None:
             "set TOUCHGATE_LEASE_DIR to a folder on a local disk"
         ) from fault
     if not taken:
-        return Busy(lock.path, who_has(entry, seen), replaced=not lock.ours())
+        return Busy(lock.path, partial(who_has, entry, seen, lock.path.stem), replaced=not lock.ours())
     if not lock.ours():
-        return Busy(lock.path, unknown("the lock file was replaced; trying again"), replaced=True)
+        return Busy(lock.path, partial(unknown, "the lock file was replaced; trying again", lock.path.stem), replaced=True)
     if entry is not None and locked_out(entry, seen):
         # Deleted while it was held: the file can be locked again, but the host is not free.
         note = "its lock file was deleted while it held it; waiting for it to end"
-        return Busy(lock.path, of_record(entry, alive=True, note=note))
+        return Busy(lock.path, partial(of_record, entry, alive=True, note=note))
     return None
 
 

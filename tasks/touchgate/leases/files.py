@@ -36,6 +36,9 @@ if TYPE_CHECKING:
 
 __all__ = ["FilesEngine", "LeaseCancelled", "LeaseDirectory", "LeaseLost", "LeaseRefused", "LeaseTimeout", "lease_directory"]
 
+TRIES = 1000
+"""Numbers to try for a ticket, in a queue that was lost while its tickets lived."""
+
 
 class FilesEngine:
     """Keeps the leases of one host in one folder. No daemon: whoever changes the queue takes the scheduler's turn."""
@@ -89,9 +92,7 @@ class FilesEngine:
             state, events = ghosts(self._known(state), queue.tickets)
             state, events = passed_over(queue, state, events)
             deadline = wanted.at + timeout if timeout else None
-            entry = replace(wanted, id=state.next, deadline=deadline)
-            while (ticket := self._ticket(queue, entry)) is None:
-                entry = replace(entry, id=entry.id + 1)
+            entry, ticket = self._ticket(queue, replace(wanted, id=state.next, deadline=deadline))
             made.append((entry, ticket))
             return replace(state.put(entry), token=max(state.token, above)), [*events, Event("asked", entry)]
 
@@ -105,11 +106,17 @@ class FilesEngine:
         entry, ticket = made[0]
         return Waiter(queue, state.entries.get(entry.id, entry), ticket, patience)
 
-    def _ticket(self, queue: Queue, entry: Entry) -> Ticket | None:
+    def _ticket(self, queue: Queue, entry: Entry) -> tuple[Entry, Ticket]:
+        """With the next number that no living ticket has."""
         try:
-            return queue.tickets.make(entry.id, content_of(entry))
+            for number in range(entry.id, entry.id + TRIES):
+                entry = replace(entry, id=number)
+                ticket = queue.tickets.make(number, content_of(entry))
+                if ticket is not None:
+                    return entry, ticket
         except OSError as fault:
             raise QueueUnavailable(f"a ticket in {queue.tickets.folder} can't be made: {fault.strerror}") from fault
+        raise QueueUnavailable(f"the tickets in {queue.tickets.folder} are not those of this queue")
 
     def _known(self, state: State) -> State:
         """With the GPUs that this run sees."""
@@ -223,8 +230,7 @@ class FilesEngine:
                 one.id for one in state.entries.values() if one.state == HELD and one.runs and queue.tickets.alive(one.id)
             ]
             entry = adopted(state, living, reservation, replace(wanted, id=state.next), sha, self._host)
-            while (ticket := self._ticket(queue, entry)) is None:
-                entry = replace(entry, id=entry.id + 1)
+            entry, ticket = self._ticket(queue, entry)
             made.append((entry, ticket))
             return replace(state.put(entry), token=entry.token), [*events, Event("adopted", entry)]
 

@@ -88,13 +88,14 @@ def read(path: Path) -> Record | None:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
         return None
-    with os.fdopen(descriptor, "rb") as file:
+    try:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             return None
-        try:
-            content = file.read(LARGEST + 1)
-        except OSError:
-            return None
+        content = os.read(descriptor, LARGEST + 1)
+    except OSError:
+        return None
+    finally:
+        os.close(descriptor)
     return parse(content.decode("utf-8", "replace")) if len(content) <= LARGEST else None
 
 

@@ -75,7 +75,7 @@ class Tickets:
         try:
             descriptor = os.open(self.lock_path(number), os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
         except OSError as fault:
-            return not isinstance(fault, FileNotFoundError)
+            return not isinstance(fault, (FileNotFoundError, NotADirectoryError))
         try:
             fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except OSError:

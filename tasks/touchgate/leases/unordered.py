@@ -38,7 +38,8 @@ def unordered(queue: Queue, wanted: Entry, state: State, above: int, patience: P
                     found = belt.take(queue.folder, queue.modes, shares)
                     if not isinstance(found, belt.Busy):
                         return _entry(wanted, shares, state, found, above), found
-                    place = Place(0, (telling.named(found.holder, patience.host),))
+                    if patience.told != 0 or patience.over():
+                        place = Place(0, (telling.named(found.holder, patience.host),))
                     replaced = found.replaced
                 if patience.timeout == 0:
                     raise patience.late(place)

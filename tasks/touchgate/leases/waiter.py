@@ -148,10 +148,15 @@ class Waiter:
         if own is not None and own.at != self.entry.at:  # everything was lost, and the number is another's by now
             own, self.entry = None, replace(self.entry, id=state.next)
         if self.entry.id != self.ticket.number or not self.ticket.there():
-            made = self.queue.tickets.make(self.entry.id, content_of(self._fresh()))
-            while made is None:
-                self.entry = replace(self.entry, id=max(state.next, self.entry.id + 1))
+            try:
                 made = self.queue.tickets.make(self.entry.id, content_of(self._fresh()))
+                if made is None:
+                    self.entry, own = replace(self.entry, id=state.next), None
+                    made = self.queue.tickets.make(self.entry.id, content_of(self._fresh()))
+            except OSError as fault:
+                raise QueueUnavailable(f"the ticket can't be made anew: {fault.strerror}") from fault
+            if made is None:
+                raise QueueUnavailable("the ticket was lost, and its number is another's")
             self.ticket.close()
             self.ticket = made
         if own is None:
@@ -241,11 +246,13 @@ class Waiter:
                 return None
 
     def _behind(self, busy: Busy) -> None:
-        place = Place(0, (telling.named(busy.holder, self.patience.host),))
         self.patience.begin()
-        if self.patience.over():
-            raise self.patience.late(place)
-        self.patience.tell(place)
+        if self.patience.told != 0 or self.patience.over():
+            place = Place(0, (telling.named(busy.holder, self.patience.host),))
+            if self.patience.timeout != 0:
+                self.patience.tell(place)
+            if self.patience.over():
+                raise self.patience.late(place)
         self.patience.ask()
 
     def _still_granted(self) -> bool:
