@@ -290,7 +290,7 @@ def test_a_newer_queue_is_refused_in_words(folder):
 # ---- adopted, and beneath another engine
 
 
-def test_a_reservation_is_adopted_by_a_run_of_its_user(folder, monkeypatch):
+def test_a_reservation_is_adopted_by_a_run_of_its_user(folder):
     me, sha = engine(folder), "a" * 40
     number = me.reserve(Want(hosts=1), 600, "a controller's", sha)
     ask = Ask(Want(gpus=1), "the run")
@@ -312,8 +312,10 @@ def test_a_reservation_is_adopted_by_a_run_of_its_user(folder, monkeypatch):
     ):
         with pytest.raises(LeaseRefused, match=why):
             refused()
-    monkeypatch.setattr("touchgate.leases.files.os.geteuid", lambda: 12345)
-    with pytest.raises(LeaseRefused, match=r"it is .*'s, not uid 12345's"):
+    queue = json.loads((folder / "queue.json").read_text())
+    queue["entries"][0] |= {"uid": os.geteuid() + 1, "user": "ada"}
+    (folder / "queue.json").write_text(json.dumps(queue))
+    with pytest.raises(LeaseRefused, match=f"reservation {number}: it is ada's, not {user_name(os.geteuid())}'s"):
         me.adopt(number, ask, sha)
 
 
