@@ -11,7 +11,7 @@ from tests.ssh_server import Server, required
 from touchgate.leases.engine import Ask, LeaseCancelled, LeaseRefused, LeaseTimeout, LeaseUnfit
 from touchgate.leases.inside import inside, to_children
 from touchgate.leases.model import Share, Want
-from touchgate.leases.ssh import protocol
+from touchgate.leases.ssh import SshEngine, protocol
 
 PAIR = Want(hosts=2)
 
@@ -177,6 +177,10 @@ def test_what_people_do_on_other_hosts(server):
 
 
 def test_wants_that_can_never_be(server):
+    outside = SshEngine(server.settings("ab"), server.files("laptop"), "laptop")
+    with pytest.raises(LeaseRefused, match="of no use to this host, laptop, which is none of them"):
+        take(outside)
+    take(outside, Want(hosts=1, names=("laptop",))).close()
     engine = server.engine("ab", local="a")
     with pytest.raises(LeaseRefused, match=r"3 hosts are wanted, and .* has a, b"):
         take(engine, Want(hosts=3))
@@ -246,6 +250,23 @@ def test_a_shell_that_greets(server):
     greeting = 'echo "Welcome to b"; echo \'{"event": "hello"}\'; echo "disk is full" >&2; printf "no end of line"'
     engine = server.engine("ab", local="a", b=server.program("greets", before=greeting))
     with take(engine) as grant:
+        grant.check()
+
+
+def test_a_key_that_may_do_nothing_else(server):
+    engine = server.engine("ab", local="a", b="whatever")
+    keys = server.folder / "authorized_keys"
+    keys.write_text(f'restrict,command="{server.program()} lease-hold" {keys.read_text()}')
+    with take(engine) as grant:
+        grant.check()
+
+
+def test_a_look_at_the_far_host_may_take_longer_than_the_wait(server, monkeypatch):
+    from touchgate.leases.ssh import engine as module
+
+    monkeypatch.setattr(module, "LATE", 0.5)
+    slow = "import time\nfrom touchgate.edge.lease_hold import ThisHost\nThisHost.unfit = lambda *_: time.sleep(1.5) or ''"
+    with take(server.engine("ab", local="a", b=server.program("slow", code=slow))) as grant:
         grant.check()
 
 

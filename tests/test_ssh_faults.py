@@ -99,7 +99,7 @@ def sshd_of(pid: int) -> int:
     while True:
         said = subprocess.run(["ps", "-o", "ppid=,comm=", "-p", str(pid)], capture_output=True, text=True, check=True).stdout
         parent, command = said.split(None, 1)
-        if command.strip().startswith("sshd"):
+        if command.strip().rpartition("/")[2].startswith("sshd"):
             return pid
         pid = int(parent)
 
@@ -259,6 +259,22 @@ def test_a_connection_that_ends_while_it_waits(server):
             take(server.engine("ab", local="a"), timeout=60, on_wait=cut)
         comes_free(server, "a")
     comes_free(server, "b")
+
+
+@pytest.mark.parametrize("waited_for", ["b", "c"])
+def test_what_is_had_is_lost_while_the_rest_is_waited_for(server, monkeypatch, waited_for):
+    """The first is another host's, the second this host's or a third's."""
+    monkeypatch.setattr(engine, "STEP", 0.3)
+    of = server.engine("abc", local="b")
+
+    def cut(_place):
+        os.kill(far_holder(server, "a"), signal.SIGKILL)
+
+    with take(server.files(waited_for), ONE):
+        with pytest.raises(LeaseRefused, match=rf"the lease of a .* is lost .*; the wait for {waited_for} ended with it"):
+            take(of, Want(hosts=2, names=("a", waited_for)), timeout=60, on_wait=cut)
+        comes_free(server, "a")
+    comes_free(server, waited_for)
 
 
 def test_a_far_side_whose_session_is_hung_up_gives_back(server):

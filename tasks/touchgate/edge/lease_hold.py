@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import os
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from touchgate.gate.aside import aside
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from touchgate.leases.engine import Grant
     from touchgate.leases.files import FilesEngine
 
 USAGE = 3
+DIRECTORY = "TOUCHGATE_LEASE_DIR"
 HELP = """usage: touchgate lease-hold
 
 Started by another host's touchgate through ssh: it reads requests from standard input, a JSON object a line, and answers
@@ -30,12 +32,22 @@ class ThisHost:
         self._gpus: tuple[str, ...] | None = None
 
     def engine(self, directory: str, host: str) -> FilesEngine:
-        """Its leases, in `directory` ("": where they are for everybody here)."""
+        """Its leases, in `directory` ("": where they are for everybody here). Raises `LeaseRefused`."""
+        from touchgate.leases import choose  # noqa: PLC0415
         from touchgate.leases.directory import lease_directory  # noqa: PLC0415
+        from touchgate.leases.engine import LeaseRefused  # noqa: PLC0415
         from touchgate.leases.files import FilesEngine  # noqa: PLC0415
 
-        environ = {**self._environ, "TOUCHGATE_LEASE_DIR": directory} if directory else self._environ
-        return FilesEngine(lease_directory(environ), host=host, gpus=self._present())
+        choice = choose.chosen(self._environ)
+        folder = choose.directory(self._environ, choice)
+        said = self._environ.get(DIRECTORY) or (choice.hosts is not None and choice.hosts.folder_of(choice.host))
+        if directory and not said:
+            folder = replace(lease_directory({**self._environ, DIRECTORY: directory}), why="'lease_dir' of the host that asks")
+        elif directory and folder.path != Path(directory):
+            raise LeaseRefused(
+                f"its own settings keep leases in {folder.path} ({folder.why}), and those of the host that asks in {directory}"
+            )
+        return FilesEngine(folder, host=host, gpus=self._present())
 
     def _present(self) -> tuple[str, ...]:
         from touchgate.devices import probe  # noqa: PLC0415
@@ -44,8 +56,8 @@ class ThisHost:
             self._gpus = tuple(gpu.uuid for gpu in probe.look(self._environ).present if gpu.uuid)
         return self._gpus
 
-    def unfit(self, grant: Grant) -> str:
-        """Why this host is not fit for what was granted, "" where it is."""
+    def unfit(self, grant: Grant, cancelled: Callable[[], bool]) -> str:
+        """Why this host is not fit for what was granted, "" where it is. cancelled: asked at least four times a second."""
         from touchgate import processes  # noqa: PLC0415
         from touchgate.devices import preflight  # noqa: PLC0415
         from touchgate.gate.model import Refusal  # noqa: PLC0415
@@ -62,7 +74,7 @@ class ThisHost:
             return processes.family(os.getpid()).union(kept)
 
         try:
-            found = preflight.examine(uuids, ours, preflight.host_settings(self._environ), self._environ)
+            found = preflight.examine(uuids, ours, preflight.host_settings(self._environ), self._environ, cancelled)
         except Refusal as fault:
             return f"whether the host is fit can't be known: {fault}"
         return "" if found.fit else "\n".join(found.lines())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from touchgate.leases.engine import LeaseRefused
@@ -30,7 +30,7 @@ class Chosen:
     kind: str
     target: str
     host: str
-    hosts: Hosts | None = None
+    hosts: Hosts | None = field(default=None, repr=False)
 
 
 def chosen(environ: Mapping[str, str]) -> Chosen:

@@ -47,13 +47,21 @@ def doctor(given: Mapping[str, Any]) -> int:
     """Look, with --fix set up first, and tell; 1 when something is wrong."""
     if "group" in given and "fix" not in given:
         raise UsageFault("--group is for `doit lease doctor --fix`")
-    done = fix(lease_directory(os.environ), given.get("group"), os.environ) if "fix" in given else []
+    done = fix(_directory(os.environ), given.get("group"), os.environ) if "fix" in given else []
     found = [*done, *examine(os.environ)]
     if given.get("json"):
         print_json({"schema": 1, "findings": [asdict(one) for one in found]})
     else:
         print("\n".join(printable_lines(found)))
     return 1 if any(one.good is False for one in found) else 0
+
+
+def _directory(environ: Mapping[str, str]) -> LeaseDirectory:
+    """The folder of this host's leases, whatever is wrong with the settings."""
+    try:
+        return choose.directory(environ, choose.chosen(environ))
+    except LeaseFault:
+        return lease_directory(environ)
 
 
 def printable_lines(found: Iterable[Finding]) -> list[str]:
@@ -63,7 +71,7 @@ def printable_lines(found: Iterable[Finding]) -> list[str]:
 
 def examine(environ: Mapping[str, str]) -> list[Finding]:
     """All that can be told without taking a lease."""
-    found = _folder(lease_directory(environ))  # beneath a database, too
+    found = _folder(_directory(environ))  # beneath a database, too
     if any(one.good is False for one in found):
         return found
     try:

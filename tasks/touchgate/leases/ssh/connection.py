@@ -111,6 +111,8 @@ class Connection:
                 self._keeper.wait()
         assert self._ssh.stdout is not None  # noqa: S101 - asked for
         self._out = self._ssh.stdout
+        self._poll = select.poll()
+        self._poll.register(self._out, select.POLLIN)
 
     def hello(self, cancelled: Callable[[], bool] | None = None) -> dict[str, Any]:
         """The far side's first line. Raises `LeaseRefused` where there is none, or one of another protocol."""
@@ -153,7 +155,7 @@ class Connection:
                 raise Broken(self._over)
             left = until - time.monotonic()
             nap = max(0.0, left if cancelled is None else min(left, ASK_CANCELLED))
-            if select.select([self._out], [], [], nap)[0]:
+            if self._ready(nap):
                 self._read()
                 continue
             if cancelled is not None and cancelled():
@@ -161,6 +163,9 @@ class Connection:
             if left <= 0:
                 return None
         return self._waiting.pop(0)
+
+    def _ready(self, seconds: float) -> bool:
+        return bool(self._poll.poll(seconds * 1000))
 
     def _read(self) -> None:
         data = os.read(self._out.fileno(), 65536)
@@ -217,7 +222,7 @@ class Connection:
         if ours:
             end = time.monotonic() + (GIVING_BACK if self._answered else 0)
             # Its output is read to the end: who writes may not be kept from ending.
-            while not self._over and (left := end - time.monotonic()) > 0 and select.select([self._out], [], [], left)[0]:
+            while not self._over and (left := end - time.monotonic()) > 0 and self._ready(left):
                 self._read()
                 self._waiting.clear()
         self._out.close()

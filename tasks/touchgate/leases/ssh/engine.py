@@ -13,7 +13,16 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from touchgate.leases import clock
-from touchgate.leases.engine import HostState, LeaseCancelled, LeaseFault, LeaseRefused, LeaseTimeout, LeaseUnfit, Status
+from touchgate.leases.engine import (
+    HostState,
+    LeaseCancelled,
+    LeaseFault,
+    LeaseLost,
+    LeaseRefused,
+    LeaseTimeout,
+    LeaseUnfit,
+    Status,
+)
 from touchgate.leases.holder import user_name
 from touchgate.leases.model import Priority, Share, Want
 from touchgate.leases.record import printable
@@ -23,15 +32,16 @@ from touchgate.leases.ssh.grant import FarHalf, SshGrant, close_all
 from touchgate.leases.ssh.protocol import Garbled, text, texts, whole
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
     from touchgate.leases.engine import Ask, Grant, Place
     from touchgate.leases.files import FilesEngine
     from touchgate.leases.ssh.settings import Hosts
 
-LATE = 10.0
-"""Seconds that the far side may be late with saying that it was not granted in time."""
+LATE = 30.0
+"""Seconds that the far side may be late with saying that it was not granted in time: it looks for its GPUs first."""
 STEP = protocol.PULSE
+"""Seconds between two looks at what is had already, while the rest is waited for."""
 
 
 class SshEngine:
@@ -66,7 +76,7 @@ class SshEngine:
                 want = Want(hosts=min(ask.want.hosts, 1), gpus=ask.want.gpus, among=ask.want.among)
                 above = max((half.token for half in halves), default=0)
                 one = replace(ask, want=want, timeout=left)
-                halves.append(self._half(name, one, above, connections, on_wait, cancelled))
+                halves.append(self._half(name, one, above, connections, on_wait, _Watch(halves, name, cancelled)))
             return SshGrant(halves)
         except BaseException as fault:
             close_all([*connections.values(), *halves])
@@ -83,6 +93,11 @@ class SshEngine:
             raise LeaseRefused(f"there is no host {', '.join(strange)} in {self._hosts.file}; there is {', '.join(known)}")
         if want.hosts <= 1 and not want.names and self._local:
             return [self._local]
+        if self._local and self._local not in self._hosts.names and not want.names:
+            raise LeaseRefused(
+                f"{want} of {self._hosts.file} are of no use to this host, {self._local}, which is none of them; "
+                "'local:' in the file, or TOUCHGATE_HOST, says which one it is"
+            )
         listed = sorted(set(want.names or known), key=lambda name: (name != self._local, name))
         if want.hosts > len(listed):
             raise LeaseRefused(f"{want.hosts} hosts are wanted, and {self._hosts.file} has {', '.join(listed)}")
@@ -119,7 +134,7 @@ class SshEngine:
         above: int,
         connections: dict[str, Connection],
         on_wait: Callable[[Place], None],
-        cancelled: Callable[[], bool] | None,
+        cancelled: Callable[[], bool],
     ) -> Grant | FarHalf:
         if self._files is not None and name == self._local:
             return self._files.below(ask, above, on_wait=on_wait, cancelled=cancelled)
@@ -133,6 +148,8 @@ class SshEngine:
                     return _granted(connection, said)
                 if said.get("event") == "waiting":
                     on_wait(protocol.place_of(said))
+                elif said.get("event") == "looking":  # granted; how long its preflight may take is its own to say
+                    end = None
         except Broken as fault:
             raise LeaseRefused(f"{fault}; the request for {name} ended with it") from None
         except Garbled as fault:
@@ -285,6 +302,25 @@ class SshEngine:
             return self._asked(connection, do, "done", **content)
         finally:
             connection.close()
+
+
+class _Watch:
+    """Whether a wait is cancelled. What is had already is looked at meanwhile: without it there is nothing to wait for."""
+
+    def __init__(self, halves: Sequence[Grant | FarHalf], name: str, cancelled: Callable[[], bool] | None) -> None:
+        self._halves, self._name, self._cancelled = tuple(halves), name, cancelled
+        self._looked = time.monotonic()
+
+    def __call__(self) -> bool:
+        """Raises `LeaseRefused`."""
+        if time.monotonic() - self._looked >= STEP:
+            self._looked = time.monotonic()
+            try:
+                for half in self._halves:
+                    half.check()
+            except LeaseLost as fault:
+                raise LeaseRefused(f"{fault}; the wait for {self._name} ended with it") from None
+        return self._cancelled is not None and self._cancelled()
 
 
 def _reserving(want: Want, seconds: float, why: str) -> Ask:

@@ -21,6 +21,8 @@ from touchgate.leases.ssh import protocol
 from touchgate.leases.ssh.protocol import Garbled, text, whole
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from touchgate.leases.engine import Grant
     from touchgate.leases.files import FilesEngine
 
@@ -33,8 +35,8 @@ class Site(Protocol):
     def engine(self, directory: str, host: str) -> FilesEngine:
         """Its leases, in `directory` ("" its own choice), where it is called `host`."""
 
-    def unfit(self, grant: Grant) -> str:
-        """Why the host is not fit for what was granted, "" where it is."""
+    def unfit(self, grant: Grant, cancelled: Callable[[], bool]) -> str:
+        """Why the host is not fit for what was granted, "" where it is. cancelled: asked at least four times a second."""
 
 
 class Gone(Exception):
@@ -151,7 +153,8 @@ def _acquire(talk: Talk, site: Site, engine: FilesEngine, request: dict[str, Any
         cancelled=talk.gone,
     )
     with grant:
-        why = site.unfit(grant)
+        talk.say("looking")
+        why = site.unfit(grant, talk.gone)
         if why:
             talk.say("unfit", why=why)
             return

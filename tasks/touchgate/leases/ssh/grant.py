@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from touchgate.leases.engine import LeaseLost
 from touchgate.leases.model import Share
+from touchgate.leases.record import printable
 from touchgate.leases.ssh import protocol
 from touchgate.leases.ssh.connection import Broken
 
@@ -50,7 +51,9 @@ class FarHalf:
         try:
             while (said := self._connection.event(until)) is not None:
                 if said.get("event") == "lost":
-                    raise LeaseLost(f"the lease of {name} (token {self.token}) is lost: {protocol.text(said, 'why')}")
+                    raise LeaseLost(
+                        f"the lease of {name} (token {self.token}) is lost: {printable(protocol.text(said, 'why'))}"
+                    )
                 if said.get("event") == "held" and said.get("number") == self._asked:
                     return
         except Broken as fault:
