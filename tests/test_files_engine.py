@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import subprocess
+import time
 from contextlib import suppress
 
 import pytest
@@ -249,6 +250,19 @@ def test_the_end_of_a_reservation_is_slept_for(folder, monkeypatch):
     with take(folder, timeout=PATIENCE, on_wait=told.append):
         (place,) = told
         assert [one.user for one in place.holders] == ["somebody-else"]
+
+
+def test_who_waits_behind_a_reservation_sleeps_and_is_woken_when_it_is_taken_back(folder, monkeypatch):
+    counted = "from touchgate.leases import queue\nreal, turns = queue.Queue.change, []\n"
+    counted += "def change(*a, **k): turns.append(1); return real(*a, **k)\nqueue.Queue.change = change\n"
+    with monkeypatch.context() as patch:
+        patch.setattr("touchgate.leases.files.user_name", lambda _uid: "somebody-else")
+        number = engine(folder).reserve(Want(hosts=1), 600, "short")
+    with started(folder, counted + "held = take(); say('got', held.token, len(turns)); heard()") as waiting:
+        assert waiting.first == "waits at 1 behind None"
+        time.sleep(2.5)
+        engine(folder).cancel(number)
+        assert waiting.granted().split()[2] == "1"
 
 
 def test_a_drain_grants_nothing_new_and_ends_nothing(folder):

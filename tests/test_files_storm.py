@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.lease_runs import SOURCES, engine, started, take, until
+from touchgate.leases import audit
 
 STORM = Path(__file__).with_name("lease_storm.py")
 
@@ -119,3 +120,41 @@ say("closed")
         assert third.end() == 0
     with take(folder) as grant:
         grant.check()
+
+
+CROWD = """
+import itertools
+pids = []
+def ask():
+    with take("crowd", 200):
+        time.sleep(0.002)
+    os._exit(0)
+first = os.fork()
+if first == 0:
+    with take("first", 0):
+        os.kill(os.getppid(), signal.SIGUSR1)
+        signal.sigwait({signal.SIGTERM})
+    os._exit(0)
+signal.sigwait({signal.SIGUSR1})
+for number in range(COUNT):
+    pid = os.fork()
+    if pid == 0:
+        ask()
+    pids.append(pid)
+while len(engine.status().queue) < COUNT:
+    time.sleep(0.05)
+os.kill(first, signal.SIGTERM)
+for pid in (first, *pids):
+    assert os.waitpid(pid, 0)[1] == 0
+say("done")
+"""
+
+
+@pytest.mark.parametrize("count", [20, pytest.param(200, marks=pytest.mark.slow)])
+def test_a_crowd_is_served_in_the_order_of_asking(tmp_path, count):
+    folder = tmp_path / "leases"
+    head = "signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGUSR1, signal.SIGTERM})\nwaits = lambda place: None\n"
+    with started(folder, f"{head}COUNT = {count}\n{CROWD}") as crowd:
+        assert crowd.first == "done"
+    granted = [one["id"] for one in audit.last(folder, 10 * count) if one["event"] == "granted"]
+    assert granted == list(range(1, count + 2))

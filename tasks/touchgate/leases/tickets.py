@@ -219,6 +219,10 @@ class Watching:
         # Only now, or an end in between would be told to nobody.
         return [number for number in new if not self._tickets.alive(number)]
 
+    def dead(self) -> list[int]:
+        """Those that are gone by now, told or not."""
+        return [number for number in self._watched if not self._tickets.alive(number)]
+
     @property
     def blind(self) -> bool:
         """Whether the end of one is told by nothing: its FIFO is gone, its lock is not."""

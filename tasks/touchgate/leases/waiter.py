@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -27,6 +28,8 @@ FAR = 60.0
 """The same for those far behind."""
 BLIND = 1.0
 """Seconds between two looks at one whose end nothing tells."""
+TOLD = sys.platform == "linux"
+"""Whether the end of a pipe's last writer is told to whoever polls it, whatever else it does."""
 ASK_CANCELLED = 0.25
 TAKE = 3.0
 """Seconds that a run has to take what it was granted. One that was stopped is passed over, until it goes on."""
@@ -123,7 +126,8 @@ class Waiter:
                 if watching.ticket is not self.ticket:
                     watching.close()
                     watching = Watching(self.queue.tickets, self.ticket)
-                dead = watching.watch(self.entry.watch)
+                # A reservation has no process: its time, or a turn, ends it.
+                dead = watching.watch(one for one in self.entry.watch if one not in state.entries or state.entries[one].runs)
                 if not dead:
                     self._tell(state)
                     dead = self._sleep(watching, state)
@@ -184,7 +188,7 @@ class Waiter:
     def _sleep(self, watching: Watching, state: State) -> list[int]:
         """Until something may have changed; those that may have ended."""
         far = (self.patience.told or 0) > telling.GUESSED
-        until = self._looked + (BLIND if watching.blind else FAR if far else LOOK)
+        until = self._looked + (BLIND if watching.blind or not TOLD else FAR if far else LOOK)
         for number in self.entry.watch:
             until = min(until, _due(state, number, self._looked))
         while True:
@@ -201,7 +205,7 @@ class Waiter:
     def _overdue(self, watching: Watching, state: State) -> list[int]:
         """Those whose time has come, so that the queue must be looked at by the scheduler; [] where a look of ours will do."""
         timed = [number for number in self.entry.watch if _due(state, number, self._looked) <= clock.now()]
-        return timed or ([*self.entry.watch] if watching.blind else [])
+        return timed or watching.dead()
 
     def _bury(self, numbers: list[int]) -> None:
         """Let the scheduler see that some are gone, or that their time is over."""
