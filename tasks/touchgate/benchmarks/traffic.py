@@ -17,8 +17,14 @@ if TYPE_CHECKING:
 
 SOURCE = Path(__file__).with_name("traffic.cu")
 PACK = 16
-SHAPES = tuple((packs, hint, threads) for packs in (1, 2, 4, 8) for hint in ("", "_streaming") for threads in (256, 512, 1024))
-"""Packs a thread, cache hint, threads a block."""
+SHAPES = tuple(
+    (packs, hint, threads)
+    for packs in (1, 2, 4, 8)
+    for hint in ("", "_streaming")
+    for threads in (256, 512, 1024)
+    if packs * threads < 8 * 1024
+)
+"""Packs a thread, cache hint, threads a block. 8 packs take 80 registers a thread: 1024 such threads are no block."""
 TIMES_L2 = 4
 LEAST_PROBE = 64 << 20
 """Bytes that the probe copies, read and written together: this many times the L2, and at least so many."""
