@@ -236,6 +236,14 @@ CANNOT_CHANGE_A_RESULT = {
     "__init__.py": "the version number; a change of behaviour is a change of the code that behaves",
     "places.py": "where things are kept",
     "gate/closure/__init__.py": "it says what the package is, and no more",
+    **dict.fromkeys(
+        ("gate/git.py", "gate/process.py", "gate/child.py", "gate/records.py", "gate/objects.py"),
+        "the base's sources, by ids that stand in the key",
+    ),
+    **dict.fromkeys(
+        ("gate/__init__.py", "gate/located.py", "gate/values.py", "gate/model.py", "processes.py"),
+        "whether the host is fit, which is asked before any check",
+    ),
     "results/tools.py": "which names of tools there are, and their versions, which stand in the key themselves",
 }
 

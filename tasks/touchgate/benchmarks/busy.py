@@ -46,3 +46,16 @@ def busiest(before: Snapshot, after: Snapshot, without: frozenset[int] = frozens
         if pid not in without and cores >= MUCH:
             found.append((cores, f"{name} (pid {pid}, {cores:.1f} cores)"))
     return [words for _, words in sorted(found, reverse=True)[:NAMED]]
+
+
+def own(proc: Path = PROC) -> frozenset[int]:
+    """This process and the ones above it: they wait for the benchmark, or are it."""
+    pids = set()
+    pid = os.getpid()
+    while pid > 0 and pid not in pids:
+        pids.add(pid)
+        try:
+            pid = int((proc / str(pid) / "stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()[1])
+        except (OSError, ValueError, IndexError):
+            break
+    return frozenset(pids)

@@ -298,7 +298,12 @@ class _Finder:
 
 def load_oracle(path: Path) -> Oracle:
     """The `ORACLE` of an oracle file. Raises `OracleFault`, and whatever the file itself raises."""
-    found = getattr(load_file(path), "ORACLE", None)
+    return oracle_of(load_file(path))
+
+
+def oracle_of(file: ModuleType) -> Oracle:
+    """The `ORACLE` of a loaded file. Raises `OracleFault`."""
+    found = getattr(file, "ORACLE", None)
     if not isinstance(found, Oracle):
         what = "defines no ORACLE" if found is None else f"defines ORACLE as {type(found).__name__}"
         raise OracleFault(f"{what}; wanted is ORACLE = Oracle(...), with Oracle from touchgate.checks.cases")

@@ -12,7 +12,7 @@ from touchgate.checks import Kind
 
 GROUP = "touchgate.checks"
 
-OWN = {name: f"touchgate.checks.{name}:KIND" for name in ("kernel", "compile", "vectors", "pytest", "command")}
+OWN = {name: f"touchgate.checks.{name}:KIND" for name in ("kernel", "benchmark", "compile", "vectors", "pytest", "command")}
 """Ours, which no other package can replace; named here as well so that they are found without installed metadata."""
 
 

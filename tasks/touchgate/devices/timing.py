@@ -64,7 +64,6 @@ class CudaStopwatch:
         arguments = [self._buffer.pointer, self._sink.pointer, np.int64(count)]
         self._flush = self.prepared([(kernel, grid, (threads, 1, 1), arguments, 0)])
         self._nvml = _nvml_handle(device.facts.get("uuid"))
-        self.reset_persisting()
 
     def prepared(self, steps: Sequence[Step]) -> Callable[[], None]:
         """Launches, made ready to be queued together."""
@@ -88,6 +87,7 @@ class CudaStopwatch:
 
     def _timed(self, work: Callable[[], None], repetitions: int) -> list[float]:
         event = self._device.driver.Event
+        self.reset_persisting()
         found: list[float] = []
         late: list[float] = []
         for _ in range(ROUNDS):

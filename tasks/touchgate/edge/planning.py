@@ -218,7 +218,9 @@ def plan_checks(
     """
     specs = expand_all(in_suites_of_both(declared.head, declared.base), keyring.root)
     placed = [
-        PlannedCheck(_configured(spec, options), *place_of(spec, keyring.choice), shadow=lane.name in shadow)
+        PlannedCheck(
+            _configured(spec, options, declared, keyring), *place_of(spec, keyring.choice), shadow=lane.name in shadow
+        )
         for lane, suite in running_lanes(declared, plan, shadow)
         for spec in wanted(lane, specs[lane.name], suite, options.names)
     ]
@@ -234,8 +236,13 @@ def _known(check: PlannedCheck, key: Key | None, options: RunOptions, store: Res
     return check._replace(key=key, known=stored) if check.shadow else check._replace(key=key, stored=stored)
 
 
-def _configured(spec: CheckSpec, options: RunOptions) -> CheckSpec:
-    """The repository's setting for `architectures` stands in for the default, never for what a declaration says."""
+def _configured(spec: CheckSpec, options: RunOptions, declared: Declared, keyring: Keyring) -> CheckSpec:
+    """What a declaration does not say: the repository's setting for `architectures`, never in place of a declared one.
+
+    And for a benchmark that can be measured, the base's version to compare with.
+    """
+    if spec.kind == "benchmark" and keyring.choice.gpu is not None:
+        return keyring.with_base(spec, declared.judged.change)
     if spec.kind == "compile" and options.architectures and not spec.options.get("declared") and "smoke" in spec.suites:
         return replace(spec, options={**spec.options, "architectures": list(options.architectures)})
     return spec
@@ -250,6 +257,12 @@ class Keyring:
         self._environ = environ
         self.choice = choice
         self.root = repo.root
+
+    def with_base(self, spec: CheckSpec, change: Change) -> CheckSpec:
+        """The check with the files that it compares with, as they are in the merge base."""
+        from touchgate.checks.against import with_base  # noqa: PLC0415  only a run with benchmarks pays for it
+
+        return with_base(spec, self._repo, change.merge_base, change.open_reason or "")
 
     def stamps(self, key: Key) -> dict[str, tuple[int, ...] | None]:
         """What the file system says of every file in a key: it changes with each write, even of the same content.
