@@ -548,6 +548,22 @@ def test_two_users_and_root_share_the_host(shared, umask):
 @forks
 @root_only
 @linux
+def test_a_folder_of_one_that_is_opened_to_a_group(shared):
+    shared.chmod(0o700)
+    take(shared).close()
+    shared.chmod(0o2770)
+    take(shared).close()  # its owner opens what is inside
+
+    def hold() -> None:
+        with take(shared) as grant:
+            assert grant.notes == ()
+
+    assert as_user(50001, [54321], hold) == 0
+
+
+@forks
+@root_only
+@linux
 def test_a_user_is_woken_by_another_and_takes_back_only_what_is_theirs(shared):
     def wait() -> None:
         with take(shared, timeout=PATIENCE, on_wait=anything) as grant:

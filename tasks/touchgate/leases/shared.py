@@ -33,8 +33,15 @@ class Modes:
             os.fchmod(descriptor, self.file)
 
     def make_folder(self, path: Path) -> None:
-        """Make a folder inside. Raises FileExistsError, OSError."""
-        os.mkdir(path, 0o700)  # noqa: PTH102 - asked for at every request, and mostly there
+        """Make a folder inside; one that is there already, and ours, is opened to the group. Raises OSError."""
+        try:
+            os.mkdir(path, 0o700)  # noqa: PTH102 - asked for at every request, and mostly there
+        except FileExistsError:
+            if self.group is None:
+                return
+            seen = os.lstat(path)
+            if seen.st_uid != os.geteuid() or not stat.S_ISDIR(seen.st_mode) or seen.st_mode & stat.S_IWGRP:
+                return
         if self.group is not None:
             with suppress(PermissionError):
                 os.chown(path, -1, self.group)

@@ -260,7 +260,7 @@ def after_boot(state: State, boot: str, now: float, wall: float) -> State:
 
     So is one whose times lie ahead of `now`, where boots have no name.
     """
-    ahead = any(max(one.at, one.since) > now + 1 for one in state.entries.values())
+    ahead = not boot and any(max(one.at, one.since) > now + 1 for one in state.entries.values())
     if state.boot == boot and not ahead:
         return state
     kept = {}

@@ -45,8 +45,7 @@ class Tickets:
 
     def make(self, number: int, content: bytes) -> Ticket | None:
         """A new ticket, locked; None where one with that number lives. Only for whoever has the queue. Raises OSError."""
-        with suppress(FileExistsError):
-            self._modes.make_folder(self.folder)
+        self._modes.make_folder(self.folder)
         if self.alive(number):
             return None
         self.remove(number)
