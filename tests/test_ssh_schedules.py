@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import random
+import time
 
 import pytest
 
@@ -10,20 +12,20 @@ from tests.ssh_server import Server, required
 from tests.test_ssh_faults import Run, comes_free
 
 WORK = """
-import os, time
+import fcntl, os, time
 from pathlib import Path
 canaries = Path(sys.argv[1]).parent / "canaries"
 heard()
 for _ in range(TIMES):
     with take('x', 120) as grant:
-        kept = [canaries / share.host for share in grant.shares]
+        kept = [os.open(canaries / share.host, os.O_CREAT | os.O_WRONLY) for share in grant.shares]
         for canary in kept:
-            os.close(os.open(canary, os.O_CREAT | os.O_EXCL | os.O_WRONLY))  # somebody is in there: this fails
+            fcntl.flock(canary, fcntl.LOCK_EX | fcntl.LOCK_NB)  # somebody is in there: this fails
         assert sorted(share.host for share in grant.shares) == ['a', 'b']
         grant.check()
         time.sleep(0.02)
         for canary in kept:
-            canary.unlink()
+            os.close(canary)
         tokens = grant.halves
     say('had', tokens['a'], tokens['b'])
 """
@@ -73,3 +75,24 @@ def test_twenty_pairs_do_not_overlap(server):
     # Each host's tokens grow in one and the same order: nobody was between two halves.
     assert sorted(found) == sorted(found, key=lambda pair: pair[1])
     assert len({token for pair in found for token in pair}) == 40
+
+
+@pytest.mark.slow
+def test_runs_that_are_killed_at_any_moment_keep_nobody(server):
+    settings = server.settings("ab")
+    chance = random.Random(7)
+    with contextlib.ExitStack() as stack:
+        runs = [
+            stack.enter_context(Run(settings, ("a", "b", "")[number % 3], WORK.replace("TIMES", "3"))) for number in range(9)
+        ]
+        for run in runs:
+            run.tell()
+        for run in runs[:4]:
+            time.sleep(chance.uniform(0.2, 1.5))
+            run.process.kill()
+        for run in runs[4:]:
+            said: list[list[str]] = []
+            while said.count(["had"]) < 3:
+                said.append(run.heard().split()[:1])
+                assert said[-1] in (["had"], ["waits"]), said
+    comes_free(server, "a", "b")

@@ -340,8 +340,9 @@ def _granted(connection: Connection, said: dict[str, Any]) -> FarHalf:
     shares = tuple(Share(name, printable(gpu)) for gpu in gpus) or (Share(name),)
     notes = tuple(f"{name}: {printable(note)}" for note in texts(said, "notes"))
     since = printable(text(said, "since"), 40) or clock.iso()
+    half = FarHalf(connection, shares, whole(said, "token"), since, f"{name}: {printable(text(said, 'where'))}", notes)
     connection.keeps = True
-    return FarHalf(connection, shares, whole(said, "token"), since, f"{name}: {printable(text(said, 'where'))}", notes)
+    return half
 
 
 def _raise(name: str, said: dict[str, Any]) -> None:
