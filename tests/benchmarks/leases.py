@@ -171,7 +171,7 @@ def crowd(take: Take, folder: Path, waiters: int) -> str:
     pids = []
     for _ in range(waiters):
         pids.append(fork(wait))
-        time.sleep(0.03)  # so that the order of asking is known
+        time.sleep(0.06)  # so that the order of asking is known
     time.sleep(3)
     for pid in pids:
         os.kill(pid, signal.SIGUSR1)

@@ -16,7 +16,7 @@ import stat
 import time
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 from touchgate.leases import clock, record
@@ -72,7 +72,7 @@ class Lock:
             return 0
         return int(written) if written.isdigit() else 0
 
-    @property
+    @cached_property
     def record_path(self) -> Path:
         """Who has it, for people."""
         return self.path.with_suffix(".json")

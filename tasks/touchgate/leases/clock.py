@@ -31,5 +31,10 @@ def boot() -> str:
 
 def iso(seconds: float | None = None) -> str:
     """Seconds since 1970 (None: now) as ISO 8601, UTC."""
-    at = wall() if seconds is None else seconds
-    return datetime.fromtimestamp(at, timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return _iso(int(wall() if seconds is None else seconds))
+
+
+@lru_cache(maxsize=16)
+def _iso(seconds: int) -> str:
+    """One second is written many times in a turn."""
+    return datetime.fromtimestamp(seconds, timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")

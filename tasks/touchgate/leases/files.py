@@ -92,7 +92,7 @@ class FilesEngine:
             state, events = ghosts(self._known(state), queue.tickets)
             state, events = passed_over(queue, state, events)
             deadline = wanted.at + timeout if timeout else None
-            entry, ticket = self._ticket(queue, replace(wanted, id=state.next, deadline=deadline))
+            entry, ticket = self._ticket(queue, wanted.but(id=state.next, deadline=deadline))
             made.append((entry, ticket))
             return replace(state.put(entry), token=max(state.token, above)), [*events, Event("asked", entry)]
 
@@ -110,7 +110,7 @@ class FilesEngine:
         """With the next number that no living ticket has."""
         try:
             for number in range(entry.id, entry.id + TRIES):
-                entry = replace(entry, id=number)
+                entry = entry.but(id=number)
                 ticket = queue.tickets.make(number, content_of(entry))
                 if ticket is not None:
                     return entry, ticket
@@ -323,7 +323,7 @@ class FilesEngine:
             url=record.printable(url) if url else None,
             pid=pid,
             started=_started(pid),
-            namespace=process.pid_namespace(),
+            namespace=_namespace(pid),
             hosts=want.hosts,
             wants=want.gpus,
             among=tuple(among),
@@ -336,6 +336,11 @@ class FilesEngine:
 def _started(pid: int) -> str:
     """The mark of this process; a fork of it has another number."""
     return process.start_mark(pid) or ""
+
+
+@lru_cache(maxsize=2)
+def _namespace(_pid: int) -> str:
+    return process.pid_namespace()
 
 
 def _fate(queue: Queue, one: Entry) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from contextlib import suppress
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from touchgate.leases.engine import LeaseLost
@@ -103,4 +102,4 @@ class FilesGrant:
         """Say so in the ticket, from which a lost queue is put together again. Raises nothing."""
         if self._ticket is not None:
             with suppress(OSError):
-                self._ticket.write(content_of(replace(self._entry, watch=(), taken=True)))
+                self._ticket.write(content_of(self._entry.but(watch=(), taken=True)))

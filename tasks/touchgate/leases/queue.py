@@ -48,7 +48,7 @@ NAME, LOCK = "queue.json", "queue.lock"
 LARGEST = 16 << 20
 PATIENCE = 5.0
 """Seconds to wait for the queue's lock, which is held for some milliseconds: whoever has it longer was stopped in there."""
-PAUSES = (0.0002, 0.0004, 0.0008, 0.0016, 0.003, 0.006, 0.01)
+PAUSES = (0.0002, 0.0004, 0.0008, 0.0016, 0.003)
 """Seconds between two looks at that lock; the last one again and again."""
 
 

@@ -91,6 +91,15 @@ class Entry:
         """Whether a process stands behind it, whose end is its own."""
         return not self.reserves
 
+    def but(self, **values: Any) -> Entry:
+        """A copy with other values: `dataclasses.replace`, at a tenth of its cost."""
+        assert values.keys() <= _TYPES.keys()  # noqa: S101 - a slip of this program
+        copy = object.__new__(Entry)
+        copy.__dict__.update(self.__dict__)
+        copy.__dict__.pop(_JSON, None)
+        copy.__dict__.update(values)
+        return copy
+
     def request(self) -> Request:
         """As the scheduler takes it."""
         return Request(
@@ -328,14 +337,14 @@ def turn(
     for refusal in decision.refused:
         before = entries.pop(refusal.id)
         late = before.deadline is not None and before.deadline <= now
-        after = replace(before, state=LATE if late else REFUSED, why=refusal.why, watch=())
+        after = before.but(state=LATE if late else REFUSED, why=refusal.why, watch=())
         events.append(Event("refused", after, refusal.why))
         if before.runs:
             entries[refusal.id] = after
     for waiting in decision.waiting:
         before = entries[waiting.id]
         if before.watch != waiting.watch:
-            entries[waiting.id] = replace(before, watch=waiting.watch)
+            entries[waiting.id] = before.but(watch=waiting.watch)
             wakes.add(waiting.id)  # a reservation has nobody to be woken, and that is no harm
     return Turn(replace(state, entries=entries, token=token, wakes=tuple(sorted(wakes))), tuple(events), decision)
 
@@ -346,8 +355,7 @@ def hold(
     """A request that has what it asked for. now, wall, granted: since when, in three forms."""
     seconds = entry.seconds or 0.0
     listed = tuple(shares)
-    return replace(
-        entry,
+    return entry.but(
         state=HELD,
         watch=(),
         whole=any(share.gpu is None for share in listed),
