@@ -1,6 +1,6 @@
 """How often the two rules are wrong, as built, on noise like a GPU's: the quick tests bound it, the slow one states it.
 
-A sample's time is exp(run + side + within) times a spike: `run` differs from run to run, `within` from sample to sample; 3 % of
+A sample's time is exp(run + within) times a spike: `run` differs from run to run, `within` from sample to sample; 3 % of
 samples are spikes, 10 to 60 % longer. Base and head of one run share its effect, and each has a small effect of its own
 build (where its code lies), which a confirmation draws anew, as it loads both anew.
 """
@@ -39,9 +39,7 @@ def blocks(random, keys, within, between, slower):
     drift = np.exp(0.002 * np.cumsum(random.standard_normal((keys, BLOCKS, 1)), axis=1))
     base, head = (samples(random, (keys, BLOCKS, 2), within) * run * own[side] * drift for side in (0, 1))
     head *= slower
-    return {
-        str(key): [Block(tuple(base[key, one]), tuple(head[key, one])) for one in range(BLOCKS)] for key in range(keys)
-    }
+    return {str(key): [Block(tuple(base[key, one]), tuple(head[key, one])) for one in range(BLOCKS)] for key in range(keys)}
 
 
 def paired_run(random, keys, within, between, slower=1.0):

@@ -169,8 +169,7 @@ def against_baselines(medians: Sequence[float], median: float, floor: float = FL
     """
     count = len(medians)
     if count < LEAST_RUNS:
-        runs = f"{count} run{'' if count == 1 else 's'}"
-        return Judgement(Finding.UNDECIDED, reason=f"{runs} of an equal key are stored; {LEAST_RUNS} are needed")
+        return Judgement(Finding.UNDECIDED, reason=f"runs of an equal key that are stored: {count}; needed: {LEAST_RUNS}")
     logs = [math.log(value) for value in medians]
     middle, spread = statistics.fmean(logs), statistics.stdev(logs)
     error = spread * math.sqrt(1 + 1 / count)
@@ -189,9 +188,10 @@ def against_baselines(medians: Sequence[float], median: float, floor: float = FL
 
 def confirmed(first: Judgement, second: Judgement | None) -> Judgement:
     """The judgement after a second measurement of what moved: it stands only where both say the same."""
-    if first.finding not in _MOVED or second is None or second.finding is first.finding:
+    if first.finding not in _MOVED or (second is not None and second.finding is first.finding):
         return first
-    said = f"{first.finding.value} at first, {second.finding.value} when measured again"
+    again = f"{second.finding.value} when measured again" if second else "and not measured again"
+    said = f"{first.finding.value} at first, {again}"
     return first._replace(finding=Finding.UNDECIDED, reason=said)
 
 
