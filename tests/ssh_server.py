@@ -18,8 +18,8 @@ import pytest
 
 from touchgate.leases import process
 from touchgate.leases.files import FilesEngine, LeaseDirectory
-from touchgate.leases.ssh import Hosts, SshEngine
-from touchgate.leases.ssh.settings import parse
+from touchgate.leases.ssh.engine import SshEngine
+from touchgate.leases.ssh.settings import Hosts, parse
 
 SOURCES = str(Path(process.__file__).resolve().parents[2])
 PATIENCE = 60.0

@@ -11,7 +11,8 @@ from tests.ssh_server import Server, required
 from touchgate.leases.engine import Ask, LeaseCancelled, LeaseRefused, LeaseTimeout, LeaseUnfit
 from touchgate.leases.inside import inside, to_children
 from touchgate.leases.model import Share, Want
-from touchgate.leases.ssh import SshEngine, protocol
+from touchgate.leases.ssh import protocol
+from touchgate.leases.ssh.engine import SshEngine
 
 PAIR = Want(hosts=2)
 

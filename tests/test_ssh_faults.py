@@ -27,7 +27,7 @@ from pathlib import Path
 from touchgate.leases.engine import *
 from touchgate.leases.files import FilesEngine, LeaseDirectory
 from touchgate.leases.model import Want
-from touchgate.leases.ssh import SshEngine
+from touchgate.leases.ssh.engine import SshEngine
 from touchgate.leases.ssh.settings import parse
 file, local = Path(sys.argv[1]), sys.argv[2]
 hosts = parse(file.read_bytes(), str(file), local)

@@ -8,8 +8,9 @@ from touchgate.gate.model import Refusal
 from touchgate.leases import choose
 from touchgate.leases.engine import LeaseRefused
 from touchgate.leases.files import FilesEngine
-from touchgate.leases.ssh import SshEngine
-from touchgate.leases.ssh.settings import FarHost, Hosts, hosts_file, hosts_settings, parse
+from touchgate.leases.ssh import hosts_file
+from touchgate.leases.ssh.engine import SshEngine
+from touchgate.leases.ssh.settings import FarHost, Hosts, hosts_settings, parse
 
 BOTH = b"""\
 local: spark-1

@@ -51,11 +51,12 @@ def chosen(environ: Mapping[str, str]) -> Chosen:
 
 
 def _hosts(environ: Mapping[str, str]) -> Hosts | None:
-    from touchgate.leases.ssh.settings import hosts_file, hosts_settings  # noqa: PLC0415
+    from touchgate.leases.ssh import hosts_file  # noqa: PLC0415
 
     if hosts_file(environ) is None:
         return None
     from touchgate.gate.model import Refusal  # noqa: PLC0415
+    from touchgate.leases.ssh.settings import hosts_settings  # noqa: PLC0415
 
     try:
         return hosts_settings(environ)
@@ -85,7 +86,7 @@ def engine(environ: Mapping[str, str] = os.environ, gpus: Sequence[str] = ()) ->
         # The host's own lease lies beneath: it keeps apart who lost the database, and who never asked it.
         return PostgresEngine(choice.target, host=choice.host, gpus=tuple(gpus), below=files.below)
     if choice.hosts is not None:
-        from touchgate.leases.ssh import SshEngine  # noqa: PLC0415
+        from touchgate.leases.ssh.engine import SshEngine  # noqa: PLC0415
 
         return SshEngine(choice.hosts, files, choice.host)
     return files

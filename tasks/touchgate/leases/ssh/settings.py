@@ -6,20 +6,18 @@ import os
 import re
 import socket
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from touchgate.gate import located
 from touchgate.gate.located import DeclarationError, Mapping_, Problem
 from touchgate.gate.model import Refusal
+from touchgate.leases.ssh import VARIABLE, hosts_file
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from touchgate.gate.located import Node
 
-VARIABLE = "TOUCHGATE_HOSTS"
-FILE = Path("/etc/touchgate/hosts.yml")
 LARGEST = 256 * 1024
 MOST = 99
 """Hosts, so that a request's number can name its host by two digits."""
@@ -58,17 +56,6 @@ class Hosts:
     def folder_of(self, name: str) -> str:
         """The lease folder that the file names for a host, "" where it names none, or not that host."""
         return next((host.lease_dir for host in self.hosts if host.name == name), "")
-
-
-def hosts_file(environ: Mapping[str, str]) -> Path | None:
-    """What TOUCHGATE_HOSTS names, else /etc/touchgate/hosts.yml or ~/.config/touchgate/hosts.yml where that is there."""
-    chosen = environ.get(VARIABLE)
-    if chosen:
-        return Path(chosen).absolute()
-    config = environ.get("XDG_CONFIG_HOME", "")
-    if not Path(config).is_absolute():
-        config = str(Path(environ.get("HOME") or "/nonexistent") / ".config")
-    return next((path for path in (FILE, Path(config) / "touchgate" / "hosts.yml") if os.path.lexists(path)), None)
 
 
 def hosts_settings(environ: Mapping[str, str] = os.environ) -> Hosts | None:
