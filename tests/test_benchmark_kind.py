@@ -9,14 +9,18 @@ from touchgate.checks import DeclarationFault
 from touchgate.checks.benchmark import KIND
 from touchgate.checks.registry import KnownOptions, kind
 from touchgate.checks.worker import run as work
+from touchgate.devices import probe
 from touchgate.edge.devices import DeviceChoice
-from touchgate.edge.planning import Keyring, PlannedCheck, place_of
+from touchgate.edge.options import RunOptions
+from touchgate.edge.planning import Keyring, PlannedCheck, declare, place_of, plan_checks, plan_lanes
 from touchgate.gate.git import Repository
 from touchgate.gate.model import At, Change, CheckDeclaration, DeviceWish, Lane
 from touchgate.outcome import Verdict
+from touchgate.results.store import ResultStore
 
 HERE = At("tasks/kernels.yml", 7, 9)
 TARGET = "kernels/k/k.py"
+FILES_OF_K = ("kernels/c/a.cuh", "kernels/k/k.cu", "kernels/k/k.py", "kernels/k/more.py")
 
 
 def lane_of(target=TARGET, **options):
@@ -140,3 +144,38 @@ def test_an_unknown_base_is_said(repo, root):
     ring = Keyring(repo, {}, {}, DeviceChoice(None, "", gpu_only=False))
     spec = ring.with_base(spec_of(root), change(None, "no merge base is known"))
     assert spec.options == {"base": {"fault": "no merge base is known"}}
+
+
+LANES = """
+lanes:
+  k:
+    about: k
+    paths: [kernels/**]
+    checks:
+      - kernel: kernels/k/k.py
+      - benchmark: kernels/k/k.py
+"""
+
+
+@pytest.mark.parametrize("gpu", [probe.Gpu("NVIDIA H200", "GPU-a"), None])
+def test_the_plan_names_the_base_where_it_can_be_measured(repo, root, tmp_path_factory, gpu):
+    """Of a change in suite performance; the smoke suite has no benchmark."""
+    (root / "tasks").mkdir()
+    (root / "tasks/k.yml").write_text(LANES)
+    base = repo.head()
+    (root / "kernels/c/a.cuh").write_text("// changed\n")
+    choice = DeviceChoice(gpu, "" if gpu else "no GPU", gpu_only=False)
+    environ = {"PATH": os.environ["PATH"]}
+    declared = declare(repo, environ, base=base, head=None)
+    ring = Keyring(repo, declared.head, environ, choice)
+    store = ResultStore(tmp_path_factory.mktemp("results"), str(root))
+    planned = {}
+    for suite in ("smoke", "performance"):
+        options = RunOptions(suite=suite, environ=environ)
+        checks = plan_checks(declared, plan_lanes(declared, options), options, ring, store)
+        planned[suite] = {check.spec.name: check for check in checks}
+    assert "k:benchmark" not in planned["smoke"]
+    check = planned["performance"]["k:benchmark"]
+    assert check.place == ("gpu" if gpu else None)
+    ids = {name: repo.entry(base, name).id for name in FILES_OF_K}
+    assert check.spec.options == ({"base": {"files": ids}} if gpu else {})

@@ -84,6 +84,7 @@ H200 = {"L2_CACHE_SIZE": 60 << 20, "MEMORY_CLOCK_RATE": 3_201_000, "GLOBAL_MEMOR
 @pytest.fixture(autouse=True)
 def _no_driver(monkeypatch, tmp_path):
     monkeypatch.setattr(timing, "LEAST_FLUSH", 1 << 16)
+    monkeypatch.setattr(timing, "UNKNOWN_FLUSH", 1 << 18)
 
     def missing(name):
         raise OSError(name)
@@ -114,7 +115,9 @@ def test_what_the_gpu_says_of_its_memory(tmp_path):
 
 def test_a_gpu_that_says_nothing_of_its_memory(tmp_path):
     """A GPU that shares the host's memory: 0, or no answer."""
-    watch = CudaStopwatch(Device({"L2_CACHE_SIZE": 0, "MEMORY_CLOCK_RATE": 0}), tmp_path)
+    device = Device({"L2_CACHE_SIZE": 0, "MEMORY_CLOCK_RATE": 0})
+    watch = CudaStopwatch(device, tmp_path)
+    assert device.sizes[0] == 1 << 18
     assert (watch.l2, watch.bandwidth) == (None, None)
 
 

@@ -99,10 +99,14 @@ def posed(oracle: Oracle, case: Case, seed: int) -> Problem:
     """Ask for a case's arrays, answers and bounds. Raises `OracleFault`."""
     about = f"case {case.name!r}: "
     random = np.random.default_rng([seed, zlib.crc32(case.name.encode())])
-    arrays = _arrays(about, ask(about, lambda: list(oracle.arrays(case, random))))
+    return solved(oracle, case, _arrays(about, ask(about, lambda: list(oracle.arrays(case, random)))), about)
+
+
+def solved(oracle: Oracle, case: Case, arrays: tuple[Array, ...], about: str) -> Problem:
+    """Ask for the answers and bounds of a case's arrays. about: what a message begins with. Raises `OracleFault`."""
     wanted = {array.name: array for array in arrays if array.role == "out"}
     if not wanted:
-        raise OracleFault(f"case {case.name!r} has no output")
+        raise OracleFault(f"{about.removesuffix(': ')} has no output")
     answers = _named(about, "oracle", ask(about, oracle.oracle, case, _inputs(arrays)), wanted)
     outputs = {name: _answer(f"{about}{name}: ", answers[name], array) for name, array in wanted.items()}
     shown = {name: _read_only(answer) for name, answer in outputs.items()}

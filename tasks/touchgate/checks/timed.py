@@ -15,9 +15,9 @@ import numpy as np
 
 from touchgate.benchmarks import fills
 from touchgate.checks import numerics
-from touchgate.checks.cases import Benchmark, Case, Oracle, OracleFault, Placed, Span
+from touchgate.checks.cases import Array, Benchmark, Case, Oracle, OracleFault, Placed, Span
 from touchgate.checks.compare import BoundFault, compare
-from touchgate.checks.problems import ask, launches
+from touchgate.checks.problems import ask, launches, solved
 from touchgate.devices import BuildFault
 
 if TYPE_CHECKING:
@@ -65,12 +65,17 @@ def benchmarks_of(file: object) -> tuple[Benchmark, ...]:
 
 def _refuse(benchmark: Benchmark) -> None:
     """Raise `OracleFault` for what can't be timed or compared."""
+    if not isinstance(benchmark.case, Case):
+        raise OracleFault(f"BENCHMARKS: a benchmark's case is a {type(benchmark.case).__name__}; wanted is Case(...)")
     about = f"benchmark {benchmark.name!r}: "
+    names = [span.name if isinstance(span, Span) else None for span in benchmark.spans]
+    if None in names or len(set(names)) < len(names):
+        raise OracleFault(f"{about}its spans must be Span(...), each of another name")
     for span in benchmark.spans:
         if span.dtype not in numerics.FORMATS or span.role not in ("in", "out", "scratch"):
             raise OracleFault(f"{about}{span.name}: dtype {span.dtype!r}, role {span.role!r}: one of them is unknown")
-        if not span.shape or any(size < 1 for size in span.shape):
-            raise OracleFault(f"{about}{span.name}: shape {span.shape}: wanted are sizes of 1 or more")
+        if len(span.shape) not in (1, 2) or not all(isinstance(size, int) and size > 0 for size in span.shape):
+            raise OracleFault(f"{about}{span.name}: shape {span.shape}: wanted are one or two whole numbers, 1 or more")
         if span.along and span.shape[0] != benchmark.case.parameters.get(benchmark.rows):
             counted = benchmark.case.parameters.get(benchmark.rows)
             raise OracleFault(f"{about}{span.name} has {span.shape[0]} rows, {benchmark.rows!r} says {counted}")
@@ -164,19 +169,18 @@ class Filled:
     def wrong(self, oracle: Oracle) -> Wrong | None:
         """Compare the outputs as they lie there with the oracle, on some rows. Raises `OracleFault`."""
         rows = self._rows()
-        inputs = {span.name: self._input(span, rows) for span in self.benchmark.spans if span.role == "in"}
         case = self._shortened(len(rows)) if self.benchmark.rows else self.benchmark.case
         about = f"benchmark {case.name!r}: "
-        answers: Mapping[str, NDArray[Any]] = ask(about, oracle.oracle, case, inputs)
-        bounds = ask(about, oracle.bound, case, inputs, answers)
+        arrays = tuple(self._array(span, rows) for span in self.benchmark.spans if span.role != "scratch")
+        problem = solved(oracle, case, arrays, about)
         for span in self.benchmark.spans:
             if span.role != "out":
                 continue
             whole = self._buffers[span.name].read().view(numerics.FORMATS[span.dtype].storage).reshape(span.shape)
             got = np.ascontiguousarray(whole[rows]) if span.along else whole
             try:
-                found = compare(got, answers[span.name], span.dtype, bounds[span.name])
-            except (BoundFault, KeyError) as fault:
+                found = compare(got, problem.outputs[span.name], span.dtype, problem.bounds[span.name])
+            except BoundFault as fault:
                 raise OracleFault(f"{about}{span.name}: {fault}") from None
             if found.first is not None:
                 place = found.first.index
@@ -205,6 +209,11 @@ class Filled:
         count = max(min(COMPARED // width, MOST_ROWS) - 2, 0)
         some = np.random.default_rng(5).integers(0, total, count)
         return np.unique(np.concatenate([np.array([0, total - 1]), some]))
+
+    def _array(self, span: Span, rows: NDArray[np.int64]) -> Array:
+        """What of an array is compared: these rows of it, or all; inputs with their data."""
+        shape = (len(rows), *span.shape[1:]) if span.along else span.shape
+        return Array(span.name, span.dtype, span.role, shape, self._input(span, rows) if span.role == "in" else None)
 
     def _input(self, span: Span, rows: NDArray[np.int64]) -> NDArray[Any]:
         width = math.prod(span.shape[1:])

@@ -28,7 +28,9 @@ if TYPE_CHECKING:
 TIMES_L2 = 4
 """How much larger than the L2 what is read before a repetition is: caches do not drop the oldest line first."""
 LEAST_FLUSH = 64 << 20
-"""Bytes; where the L2's size is unknown, and so that the CPU has time to queue a repetition."""
+"""Bytes, so that the CPU has time to queue a repetition."""
+UNKNOWN_FLUSH = 512 << 20
+"""Bytes where the L2's size is unknown."""
 ROUNDS = 4
 """How often late repetitions are taken again."""
 THROTTLES = {
@@ -54,7 +56,7 @@ class CudaStopwatch:
         # kHz and bits; memory moves data at both edges of its clock.
         self.bandwidth: float | None = 2.0 * clock * 1e3 * width / 8 if clock and width else None
         self.late = 0
-        size = max(TIMES_L2 * (self.l2 or 0), LEAST_FLUSH)
+        size = max(TIMES_L2 * self.l2, LEAST_FLUSH) if self.l2 else UNKNOWN_FLUSH
         self._buffer = device.buffer(size)
         self._buffer.write(np.random.default_rng(1).integers(0, 256, size, np.uint8))
         self._sink = device.buffer(16)
