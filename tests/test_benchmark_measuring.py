@@ -339,6 +339,12 @@ def test_shared_memory_is_undecided_and_says_who(here, monkeypatch):
     )
 
 
+def test_a_ceiling_under_others_traffic_makes_nothing_invalid(here):
+    here.memory = Memory([1.0, 1.0, 1.3, 1.0], rate=0.2e9)
+    outcome = here.measure(Watch(steady))
+    assert findings(outcome) == ["INVALID", "UNDECIDED"]
+
+
 def test_somebody_else_on_the_gpu_is_undecided(here):
     here.edit("kernels/common/factor.cuh", "2.0f", "(1.0f + 1.0f)")
     outcome = here.measure(Watch(slower(1.05), others=("train (pid 9) on the GPU",)))

@@ -28,6 +28,10 @@ SHAPES = tuple(
 TIMES_L2 = 4
 LEAST_PROBE = 64 << 20
 """Bytes that the probe copies, read and written together: this many times the L2, and at least so many."""
+WARM_UP = 200
+"""Repetitions before the first probe."""
+LOOKS = 3
+"""Of a probe, the best of which counts."""
 FIRST_LOOK = 5
 """Repetitions that choose the best shape; it is then timed anew, since the best of many is too good."""
 
@@ -82,6 +86,8 @@ class Memory:
         size = max(TIMES_L2 * (watch.l2 or 0), LEAST_PROBE)
         self._probed = self._filled(size)
         ((_, self._probe),) = self._works(self._probed, COPY, size, ((4, "", 512),))
+        # An idle GPU's clocks take a while to rise, and the first probe would seem slow.
+        watch.timed(self._probe, WARM_UP)
 
     def free(self) -> None:
         """Give the memory back."""
@@ -89,8 +95,11 @@ class Memory:
         self._sink.free()
 
     def probe(self) -> float:
-        """Seconds that a short copy takes now: longer than before, and somebody else uses the memory."""
-        return statistics.median(self._watch.timed(self._probe, FIRST_LOOK))
+        """Seconds that a short copy takes now: longer than before, and somebody else uses the memory.
+
+        The best of a few looks: a moment's delay is no sharing.
+        """
+        return min(statistics.median(self._watch.timed(self._probe, FIRST_LOOK)) for _ in range(LOOKS))
 
     def ceiling(self, read: int, written: int, repetitions: int = 20) -> Ceiling:
         """The best of all shapes at these bytes. Raises `LaunchFault` where they do not fit into the memory."""

@@ -36,6 +36,10 @@ if TYPE_CHECKING:
     from touchgate.devices.stopwatch import Stopwatch
 
 
+SPACER = 32 << 20
+"""Bytes that are taken before a confirmation, so that its arrays lie elsewhere."""
+
+
 class Yardstick(Protocol):
     """What the memory can do: `touchgate.benchmarks.traffic.Memory`."""
 
@@ -258,6 +262,7 @@ class _Bench:
         if self.base is not None:
             # In the other order: where code and data lie is part of what is drawn anew.
             self._modules = {"base": self.base.load(), "head": self.head.load()}
+        spacer = self.station.device.buffer(SPACER)
         said: dict[str, Judgement] = {}
         for key in self.keys:
             if key.benchmark.name not in names:
@@ -267,5 +272,6 @@ class _Bench:
             shared = contended(key, key.probes[-2:], self._usual())
             if shared is not None or not key.again:
                 said[key.benchmark.name] = shared or Judgement(Finding.UNDECIDED, reason=key.note or key.unmeasured)
+        spacer.free()
         measured = {key.benchmark.name: key.again for key in self.keys if key.again and key.benchmark.name not in said}
         return {**said, **verdicts.against_base(measured)}

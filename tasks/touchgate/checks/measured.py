@@ -95,13 +95,15 @@ def spoiled(key: Key, usual: float, bandwidth: float | None, l2: int | None) -> 
     usual: seconds of the probe at its best in this lease. bandwidth: bytes a second by the memory's clock and width.
     l2: bytes.
     """
+    shared = contended(key, key.probes, usual)
     if key.samples and not key.wrong:
-        ceiling = key.ceiling.rate if key.ceiling else None
+        # Somebody else's traffic lowers the ceiling, but makes nothing faster than the memory is.
+        ceiling = key.ceiling.rate if key.ceiling and shared is None else None
         read, written = key.benchmark.read, key.benchmark.written
         why = verdicts.impossible(read, written, key.median, ceiling=ceiling, datasheet=bandwidth, l2=l2)
         if why:
             return Judgement(Finding.INVALID, reason=why)
-    return contended(key, key.probes, usual)
+    return shared
 
 
 def contended(key: Key, probes: Sequence[float], usual: float) -> Judgement | None:
