@@ -25,7 +25,7 @@ from touchgate.benchmarks import fills, traffic
 from touchgate.checks.cases import load_file
 from touchgate.checks.numerics import FORMATS
 from touchgate.checks.timed import Filled, steps
-from touchgate.devices import cuda
+from touchgate.devices import Unavailable, cuda
 from touchgate.devices.timing import CudaStopwatch
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -169,7 +169,10 @@ def main() -> int:
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     began = time.monotonic()
-    device = cuda.open_device(places.build_dir())
+    try:
+        device = cuda.open_device(places.build_dir())
+    except Unavailable as missing:
+        sys.exit(f"unmeasured: {missing}")
     watch = CudaStopwatch(device, traffic.SOURCE)
     torch = None
     if not options.no_torch and importlib.util.find_spec("torch") is not None:

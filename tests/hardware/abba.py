@@ -23,7 +23,7 @@ from touchgate.benchmarks import fills, traffic
 from touchgate.checks import CheckSpec
 from touchgate.checks.against import with_base
 from touchgate.checks.benchmarking import Station, measure
-from touchgate.devices import cuda
+from touchgate.devices import Unavailable, cuda
 from touchgate.devices.timing import CudaStopwatch
 from touchgate.gate.git import Repository
 
@@ -94,7 +94,10 @@ def main() -> int:
     parser.add_argument("--tries", type=int, default=20)
     tries = parser.parse_args().tries
     began = time.monotonic()
-    device = cuda.open_device(places.build_dir())
+    try:
+        device = cuda.open_device(places.build_dir())
+    except Unavailable as missing:
+        sys.exit(f"unmeasured: {missing}")
     watch = CudaStopwatch(device, traffic.SOURCE)
     station = Station(device, watch, traffic.Memory(device, watch), device.module(fills.SOURCE))
     wrong = 0
