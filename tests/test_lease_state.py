@@ -111,3 +111,16 @@ def test_of_an_earlier_boot_only_reservations_are_left_for_what_is_left_of_them(
     assert after_boot(replace(state, boot=""), "", 0.0, 1100.0).entries.keys() == {1, 2, 3}
     late = replace(state, boot="", entries={1: replace(HELD_BY_1, since=9.0)})
     assert after_boot(late, "", 0.0, 1100.0).entries == {}
+
+
+def test_behind_a_reservation_that_waits_somebody_watches_whom_it_waits_for():
+    # 1 holds by the clock, 2 is the next reservation, and neither has a process that would look when 1's time is over.
+    held = queue(request(1, reserves=True, pid=None, seconds=4.0, priority=0))
+    first = played(held).state
+    second = request(2, reserves=True, pid=None, seconds=3.0, priority=0).but(user="b")
+    waiting = first.put(second).put(request(3).but(user="c"))
+    after = played(waiting, now=11.0).state
+    assert {number: after.entries[number].watch for number in (2, 3)} == {2: (1,), 3: (1,)}
+    then = played(after, now=14.5).state
+    assert (sorted(then.entries), then.entries[2].state, then.entries[3].watch) == ([2, 3], HELD, (2,))
+    assert played(then, now=17.6).state.entries[3].state == HELD

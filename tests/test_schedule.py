@@ -70,13 +70,25 @@ TABLE = {
         [A],
         [request(5, user="dev")],
         [holding(3, WHOLE_A, user="dev", until=110), holding(4, WHOLE_A, user="dev", within=3)],
-        Decision((), (), (), (Waiting(5, 1, (4,)),), 110),
+        Decision((), (), (), (Waiting(5, 1, (4,), reserved=True),), 110),
     ),
     "a reservation whose time is over keeps nobody, the run in it does": (
         [A],
         [request(5)],
         [holding(3, WHOLE_A, user="dev", until=10), holding(4, WHOLE_A, user="dev", within=3)],
         Decision((), (), (3,), (Waiting(5, 1, (4,)),), None),
+    ),
+    "the next reservation of its user keeps no run of theirs out of this one": (
+        [A],
+        [reservation(4), request(5, user="dev"), request(6, user="dev"), request(7, user="ci")],
+        [holding(3, WHOLE_A, user="dev", until=110)],
+        Decision(
+            (Granted(5, (WHOLE_A,), within=3),),
+            (),
+            (),
+            (Waiting(4, 1, (3,)), Waiting(6, 2, (5,), 4, reserved=True), Waiting(7, 3, (3, 5), 6)),
+            110,
+        ),
     ),
     "a reservation may begin over its user's own run": (
         [A],

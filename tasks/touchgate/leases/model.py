@@ -122,12 +122,14 @@ class Waiting:
     """A request that waits. position: 1 is next. holdings: the ids of those that keep it.
 
     behind: the last request before it that something of what could serve it is kept for, None where there is none.
+    reserved: a running reservation of its user may serve it whoever else is before it.
     """
 
     id: int
     position: int
     holdings: tuple[int, ...]
     behind: int | None = None
+    reserved: bool = False
 
     @property
     def watch(self) -> tuple[int, ...]:
@@ -136,7 +138,9 @@ class Waiting:
         While a request before it keeps it, nothing changes for it until that one is served or gone; the last such one
         is enough. So an end wakes those whom it may serve, not everybody.
         """
-        return self.holdings if self.behind is None else (self.behind,)
+        if self.behind is None:
+            return self.holdings
+        return (*(self.holdings if self.reserved else ()), self.behind)
 
 
 @dataclass(frozen=True)

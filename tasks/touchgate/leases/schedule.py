@@ -142,7 +142,8 @@ class _Table:
         place = len(self._waiting) + 1
         self._waiting.append((request, shares, max(map(self._claims.last, shares), default=0)))
         self._claims.add(place, shares)
-        self._claims_of.setdefault(request.user, _Claims()).add(place, shares)
+        if not request.reserves:  # the next reservation is no reason to stay out of the one that is running
+            self._claims_of.setdefault(request.user, _Claims()).add(place, shares)
 
     def waiting(self) -> tuple[Waiting, ...]:
         """Those that must wait, in order, and who keeps each."""
@@ -150,8 +151,12 @@ class _Table:
         for index, (request, shares, behind) in enumerate(self._waiting):
             holdings = tuple(one.id for one in self.holdings if any(_keeps(one, share, request) for share in shares))
             before = self._waiting[behind - 1][0].id if behind else None
-            found.append(Waiting(request.id, index + 1, holdings, before))
+            found.append(Waiting(request.id, index + 1, holdings, before, self._has_reserved(request, shares)))
         return tuple(found)
+
+    def _has_reserved(self, request: Request, shares: Iterable[Share]) -> bool:
+        own = [one for one in self.holdings if one.until is not None and one.user == request.user and not request.reserves]
+        return any(_covers(one, share) for one in own for share in shares)
 
     def _wanted(self, request: Request) -> list[list[Share]]:
         """All shares that could serve a request, host by host."""

@@ -13,7 +13,7 @@ from touchgate.leases.model import Holding, Host, Priority, Request, Share, Want
 from touchgate.leases.schedule import schedule
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping
 
     from touchgate.leases.model import Decision
 
@@ -341,12 +341,23 @@ def turn(
         events.append(Event("refused", after, refusal.why))
         if before.runs:
             entries[refusal.id] = after
-    for waiting in decision.waiting:
-        before = entries[waiting.id]
-        if before.watch != waiting.watch:
-            entries[waiting.id] = before.but(watch=waiting.watch)
-            wakes.add(waiting.id)  # a reservation has nobody to be woken, and that is no harm
+    watches = {waiting.id: waiting.watch for waiting in decision.waiting}
+    for number in watches:
+        before = entries[number]
+        watch = _with_an_end(number, watches, entries)
+        if before.watch != watch:
+            entries[number] = before.but(watch=watch)
+            wakes.add(number)  # a reservation has nobody to be woken, and that is no harm
     return Turn(replace(state, entries=entries, token=token, wakes=tuple(sorted(wakes))), tuple(events), decision)
+
+
+def _with_an_end(number: int, watches: Mapping[int, tuple[int, ...]], entries: Mapping[int, Entry]) -> tuple[int, ...]:
+    """Whom a waiter watches. A reservation that waits has no process that could look: whom it waits for stands for it."""
+    found: dict[int, None] = {}
+    for watched in watches[number]:
+        waits = watched in watches and not entries[watched].runs
+        found.update(dict.fromkeys(_with_an_end(watched, watches, entries) if waits else (watched,)))
+    return tuple(found)
 
 
 def hold(

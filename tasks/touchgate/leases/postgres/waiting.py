@@ -235,7 +235,9 @@ class Waiter:
         if waiting is None:
             self._look_again = 0
             return
-        if waiting.behind is None:
+        runs = {one.id for one in view.leases if not one.reserves}
+        # A reservation before it has no process that would look when its turn has come.
+        if waiting.behind is None or runs.isdisjoint(one.id for one in decision.waiting[: waiting.position - 1]):
             self._look_again = elapsed() + _changes(view, waiting, decision.look_again)
         if self._told != (waiting.position, waiting.holdings):
             self._told = (waiting.position, waiting.holdings)
