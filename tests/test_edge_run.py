@@ -49,6 +49,25 @@ def test_a_touched_lane_runs_the_second_time_from_its_result(project: Project) -
     assert marks(project) == 1
 
 
+@pytest.mark.parametrize("needs", ["[one]", "[between]", "{lite: [one]}"])
+def test_what_a_needed_lane_touches_is_no_old_result(project: Project, needs: str) -> None:
+    """What runs a lane is in its keys: else it would be run, and answered by a result from before the change."""
+    lanes = project.root / "tasks" / "lanes.yml"
+    three = f"""
+  between: {{paths: [no/**], needs: [one], checks: [{{command: "true"}}]}}
+  three: {{paths: [no/**], needs: {needs}, checks: [{{command: "X=src; ! grep -q bad $X/a.txt"}}]}}
+"""
+    lanes.write_text(lanes.read_text() + three)
+    project.commit()
+    project.git("branch", "-f", "main")
+    project.write("src/a.txt", "good\n")
+    ran = [end for end in ends(report(project)) if end[0] == "three:command"]
+    assert ran == [("three:command", "passed", False)]
+    project.write("src/a.txt", "bad\n")
+    ran = [end for end in ends(report(project)) if end[0] == "three:command"]
+    assert ran == [("three:command", "failed", False)]
+
+
 def test_a_failure_shows_its_output_log_and_repeat_and_only_it_runs_again(project: Project) -> None:
     project.write("src/a.txt", "changed\n")
     project.write("lib/b.txt", "")

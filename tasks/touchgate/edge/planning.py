@@ -248,6 +248,14 @@ def _configured(spec: CheckSpec, options: RunOptions, declared: Declared, keyrin
     return spec
 
 
+def _with_needed(name: str, lanes: Mapping[str, Lane]) -> tuple[str, ...]:
+    """A lane and all that it needs, whatever the suite: what touches one of these runs it, so that no old result stands."""
+    found = [name]
+    for one in found:
+        found += [need.lane for need in lanes[one].needs if need.lane in lanes and need.lane not in found]
+    return tuple(found)
+
+
 class Keyring:
     """Makes the keys of checks from what is on disk now; asked again after a check, it tells whether an input changed."""
 
@@ -297,12 +305,17 @@ class Keyring:
                 raise UsageFault(f"no installed package brings the check kind '{check.spec.kind}'")
             inputs[check.spec.name] = found.inputs(check.spec, self.root, check.place)
         contents = Contents(self._repo)
-        lanes = [self._lanes[name] for name in dict.fromkeys(check.spec.lane for check in placed)]
+        within = {name: _with_needed(name, self._lanes) for name in dict.fromkeys(check.spec.lane for check in placed)}
+        lanes = [self._lanes[name] for name in dict.fromkeys(name for names in within.values() for name in names)]
         reached = files_of(self._repo, lanes)
         for check in placed:
-            if check.spec.lane in reached:
-                inputs[check.spec.name] = with_reached(inputs[check.spec.name], *reached[check.spec.lane])
-        lane_files = contents.files(lanes)
+            for name in within[check.spec.lane]:
+                if name in reached:
+                    inputs[check.spec.name] = with_reached(inputs[check.spec.name], *reached[name])
+        of_lane = contents.files(lanes)
+        lane_files = {
+            own: {path: id_ for name in names for path, id_ in of_lane[name].items()} for own, names in within.items()
+        }
         files = contents.of(sorted({name for one in inputs.values() for name in one.files}))
         tools = versions(sorted({name for one in inputs.values() for name in one.tools}), self._environ)
         code = package_digest(RESULT_CODE)
