@@ -237,6 +237,38 @@ def test_every_way_of_running_all_is_a_pass(run, options):
     assert (outcome.verdict, outcome.reason, outcome.cases) == (Verdict.PASSED, "1 skipped", 4), log
 
 
+GREEN = "def pytest_sessionfinish(session, exitstatus): session.exitstatus = 0\n"
+SILENT = GREEN + (
+    "def pytest_configure(config):\n"
+    "    for plugin in list(config.pluginmanager.get_plugins()):\n"
+    "        if type(plugin).__name__ == 'LogXML':\n"
+    "            plugin.node_reporter = lambda report: __import__('unittest.mock').mock.MagicMock()\n"
+)
+
+
+@pytest.mark.parametrize("workers", ["", " -n 2"])
+@pytest.mark.parametrize(
+    ("conftest", "text"),
+    [
+        (GREEN, "def test_a(): pass\ndef test_b(): assert 0\n"),
+        (GREEN, "import pytest\n@pytest.fixture\ndef broken(): assert 0\ndef test_a(): pass\ndef test_b(broken): pass\n"),
+        (SILENT, "def test_a(): pass\ndef test_b(): assert 0\n"),
+    ],
+)
+def test_a_failure_stays_one_whatever_the_exit_status_was_made_to_say(run, tmp_path, conftest, text, workers):
+    (tmp_path / "root" / "tests" / "conftest.py").write_text(conftest)
+    outcome, _ = run(text, f"tests/test_it.py{workers}")
+    assert outcome.verdict is Verdict.FAILED
+    assert outcome.reason.endswith(" tests failed, though pytest ended with status 0")
+    assert outcome.reason.startswith("1 of ")
+
+
+def test_a_module_that_can_t_be_imported_stays_a_failure(run, tmp_path):
+    (tmp_path / "root" / "tests" / "conftest.py").write_text(GREEN)
+    outcome, _ = run("import nothing_of_that_name\n", "--continue-on-collection-errors tests")
+    assert outcome.verdict is not Verdict.PASSED
+
+
 def test_a_worker_that_stops_early_is_no_pass(run):
     outcome, _ = run(
         "import pytest\n@pytest.mark.parametrize('n', range(4))\ndef test_a(n): n == 1 and pytest.exit('bye', 0)\n",

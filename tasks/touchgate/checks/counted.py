@@ -1,7 +1,8 @@
 """Runs pytest and counts what it did: `python counted.py COUNTS ARGUMENTS...`, COUNTS being the file to write.
 
 A script, so that it needs nothing of this package in the environment that the tests run in. The counts are JSON:
-collected, ended (tests torn down), executed (tests whose body was run).
+collected, ended (tests torn down), executed (tests whose body was run), failed (tests and modules by their own last report,
+whatever the exit status was made to say).
 Under pytest-xdist they are taken where the workers report to.
 """
 
@@ -21,6 +22,7 @@ def run(arguments: list[str]) -> tuple[int, dict[str, int]]:
     collected: set[str] = set()
     ended: set[str] = set()
     executed: set[str] = set()
+    failed: dict[tuple[str, str], bool] = {}
 
     class Counter:
         """Hooks of pytest and pytest-xdist."""
@@ -35,12 +37,17 @@ def run(arguments: list[str]) -> tuple[int, dict[str, int]]:
         def pytest_runtest_logreport(self, report: Any) -> None:
             if report.when == "call":
                 executed.add(report.nodeid)
+            failed[report.nodeid, report.when] = report.outcome == "failed"
+
+        def pytest_collectreport(self, report: Any) -> None:
+            failed[report.nodeid, "collect"] = report.outcome == "failed"
 
         def pytest_runtest_logfinish(self, nodeid: str) -> None:
             ended.add(nodeid)
 
     status = int(pytest.main(arguments, plugins=[Counter()]))
-    return status, {"collected": len(collected), "ended": len(ended), "executed": len(executed)}
+    broken = {nodeid for (nodeid, _), is_failed in failed.items() if is_failed}
+    return status, {"collected": len(collected), "ended": len(ended), "executed": len(executed), "failed": len(broken)}
 
 
 def main() -> None:

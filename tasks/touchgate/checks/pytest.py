@@ -165,6 +165,7 @@ class Counts:
     collected: int
     ended: int
     executed: int
+    failed: int = 0
 
 
 def read_counts(path: Path) -> Counts | None:
@@ -253,9 +254,13 @@ def judge(ended: Ended, results: Results | None, counts: Counts | None) -> Outco
         return outcome(Verdict.FAILED if crashed else Verdict.ERROR, f"pytest: {ended.words()}", ended.tail)
     if results is None or counts is None:
         return outcome(Verdict.ERROR, "pytest wrote no results", ended.tail)
-    if ended.status == TESTS_FAILED:
-        total = results.ran + len(results.skipped)
-        return outcome(Verdict.FAILED, f"{len(results.broken)} of {total} tests failed", _shown(results, ended))
+    broken = max(len(results.broken), counts.failed)
+    if ended.status == TESTS_FAILED or broken:
+        # A hook of the tests can set the exit status; what each test came to, it can't.
+        though = "" if ended.status else ", though pytest ended with status 0"
+        return outcome(
+            Verdict.FAILED, f"{broken} of {results.ran + len(results.skipped)} tests failed{though}", _shown(results, ended)
+        )
     incomplete = _incomplete(results, counts)
     if incomplete:
         return outcome(Verdict.ERROR, incomplete, ended.tail)
