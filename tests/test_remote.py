@@ -641,8 +641,43 @@ class TestALeftOverCheckout:
         code, _, said = job(tmp_path, cwd="other")
         assert (code, "no lane is declared" in said) == (3, True)
 
+    def test_a_base_alone_is_measured_against_what_the_event_is_for(self, server, job, earlier):
+        for lane, answer in (("one", "true\n"), ("two", "false\n")):
+            code, out, said = job(earlier.root, "--lane", lane, TOUCHGATE_BASE="main")
+            assert (code, out, "passed over" in said) == (0, answer, True), said
+            assert f"head        {server.git('rev-parse', 'work')}  (the commit that GitHub's push event is for)" in said
+
+    def test_a_leftover_of_the_very_head_does_not_bring_its_old_target_branch(self, server, job, clone, tmp_path):
+        """The payload names the target as it was when the pull request was opened, and a lane came to it since."""
+        old, head = server.git("rev-parse", "main"), server.git("rev-parse", "work")
+        clone.git("fetch", "-q", "--unshallow", "origin", "main:refs/remotes/origin/main")
+        late = "lanes:\n  late: {paths: [src/**], checks: [{command: 'true'}]}\n"
+        server.git("update-ref", "refs/heads/main", commit_on(server, "main", "late", {"tasks/late.yml": late}))
+        merge = server.git("commit-tree", "-p", "main", "-p", head, "-m", "merge", "main^{tree}")
+        server.git("update-ref", "refs/pull/7/merge", merge)
+        payload = {
+            "repository": {"default_branch": "main"},
+            "pull_request": {"base": {"ref": "main", "sha": old}, "head": {"sha": head}},
+        }
+        (tmp_path / "pull.json").write_text(json.dumps(payload))
+        variables = {
+            "GITHUB_EVENT_NAME": "pull_request",
+            "GITHUB_EVENT_PATH": str(tmp_path / "pull.json"),
+            "GITHUB_REF": "refs/pull/7/merge",
+            "GITHUB_SHA": merge,
+            "GITHUB_BASE_REF": "main",
+        }
+        assert clone.git("rev-parse", "HEAD") == head
+        code, out, said = job(clone.root, "--json", **variables)
+        assert (code, json.loads(out)["base"]) == (0, server.git("rev-parse", "main")), said
+        assert "late" in {one["name"] for one in json.loads(out)["lanes"] if one["decision"] == "run"}
+        code, out, said = job(clone.root, "--no-fetch", **variables)
+        assert (code, out) == (0, "true\n")
+        assert "so its main may be of an earlier one; run `git fetch origin main`" in said
+
     @pytest.mark.parametrize(
-        ("words", "variables"), [(("HEAD", "HEAD"), {}), ((), {"TOUCHGATE_BASE": "HEAD"}), (("--no-fetch",), {})]
+        ("words", "variables"),
+        [(("HEAD", "HEAD"), {}), ((), {"TOUCHGATE_BASE": "HEAD", "TOUCHGATE_HEAD": "HEAD"}), (("--no-fetch",), {})],
     )
     def test_what_was_asked_for_is_judged(self, job, earlier, words, variables):
         code, _, said = job(earlier.root, *words, **variables)

@@ -88,6 +88,8 @@ class _Judgement:
         self._asked_base = sides.asked(base, "TOUCHGATE_BASE", environ)
         self._asked_head = sides.asked(head, "TOUCHGATE_HEAD", environ)
         self._event = None if self._asked_base else forge.read(environ)
+        # Without a checkout a base alone is measured against what the event is for.
+        self._for = forge.read(environ) if self._asked_base and repo.is_bare else self._event
 
     def freshen(self) -> Lack | None:
         """The base branch, to be fetched whether or not it is here."""
@@ -108,7 +110,7 @@ class _Judgement:
 
     def _judged(self, event: Event | None, default: Default | None) -> tuple[Judged, Lack | None]:
         repo, asked_base, asked_head = self._repo, self._asked_base, self._asked_head
-        at = sides.checked_out(repo, event)
+        at = sides.checked_out(repo, self._for)
         if event:
             event = sides.pushed_to_default(event, default)
             side = sides.find(repo, *asked_head) if asked_head else at

@@ -114,8 +114,9 @@ def _answer_to(asked: Asked, start: str | Path, environ: Mapping[str, str]) -> A
 
 def _is_left_over(asked: Asked, root: str, environ: Mapping[str, str]) -> bool:
     """Whether the event alone decides, as the checkout around the job's own folder is none of this event's."""
-    named = asked.base or asked.head or environ.get("TOUCHGATE_BASE") or environ.get("TOUCHGATE_HEAD")
-    folder = None if named or asked.fetch is Fetch.NEVER or not forge.is_job(environ) else forge.workspace(environ)
+    base, head = asked.base or environ.get("TOUCHGATE_BASE"), asked.head or environ.get("TOUCHGATE_HEAD")
+    # Where both are named nothing is the event's. One alone is measured against what the event is for, not a leftover.
+    folder = None if (base and head) or asked.fetch is Fetch.NEVER or not forge.is_job(environ) else forge.workspace(environ)
     # A checkout below that folder was put there by this job, whatever it is of.
     if not folder or not forge.clone_url(environ) or not f"{os.path.realpath(folder)}/".startswith(f"{root}/"):
         return False

@@ -197,11 +197,15 @@ def head(repo: Repository, at: Side, asked: tuple[str, str] | None, event: Event
         return find(repo, *asked)
     if at.commit is None:
         return at._replace(source="HEAD", worktree=True) if worktree and not repo.is_bare else at
+    if event is None and repo.is_bare:
+        return at
     if worktree or event is None:
         return Side(at.commit, "HEAD with what is uncommitted", worktree=True)
     if event.judge_head and event.head:
         # A pull request's head counts as checked out in a merge of it, too; a dispatched one only as itself.
-        merged = event.rule is Rule.PULL_REQUEST and event.head in at.commit.parents
+        # Another merge of it, left here by an earlier job or made by this one, may have dropped what it proposes.
+        own = event.checkout in (None, event.head, at.commit.id)
+        merged = event.rule is Rule.PULL_REQUEST and event.head in at.commit.parents and own
         if event.head != at.commit.id and not merged:
             commit = repo.commit(event.head)
             fault = "" if commit else f"{event.head}, the head of {event.label}, is not in this clone; fetch it first"
@@ -248,6 +252,13 @@ def _stale(repo: Repository, name: str, tip: Commit, event: Event | None) -> str
     """What is wrong where the forge names a commit of the target branch that the ref in this clone does not hold."""
     if event is None or (repo.remote and name in repo.remote.fresh):
         return ""
+    at = repo.commit("HEAD") if event.merge_ref and event.checkout and not repo.is_bare else None
+    if at and at.id != event.checkout:
+        # A pull request's payload names the target as it was when it was opened: it can't tell an old branch from a new one.
+        return (
+            f"the checkout is at {at.id[:12]}, not at {event.checkout[:12] if event.checkout else ''} for which {event.label} "
+            f"started this run, so its {name} may be of an earlier one; run `git fetch origin {name}`"
+        )
     for sha in event.target_shas:
         if sha != tip.id and (repo.commit(sha) is None or not repo.is_ancestor(sha, tip.id)):
             return (
