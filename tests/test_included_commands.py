@@ -194,6 +194,9 @@ def test_what_the_lane_takes_back_does_not_come_with_a_folder(project, decides):
         ("cd d && ls .", {"d/a.txt": "", "e/a.txt": ""}, "d/a.txt"),
         ("ls .", {"d/a.txt": ""}, ""),
         ("true; : d/a.txt # e/a.txt", {"d/a.txt": "", "e/a.txt": ""}, ""),
+        ("F=a/m.py; python $F", {"a/m.py": "import n\n", "a/n.py": "", "b/n.py": ""}, "a/m.py a/n.py"),
+        ("C=a/m.py ./tool", {"a/m.py": "import n\n", "a/n.py": "", "b/n.py": ""}, "a/m.py a/n.py"),
+        ("C=a/c.txt D=d make x", {"a/c.txt": "", "Makefile": "", "d/x": ""}, "a/c.txt Makefile"),
         ('python "$ROOT/a/m.py"', {"a/m.py": "import n\n", "a/n.py": "", "b/n.py": ""}, "a/m.py a/n.py"),
         ('python -c "import n"', {"n.py": "import o\n", "o.py": "", "u.py": ""}, "n.py o.py"),
         ('diff "$(cat a.txt)" `cat b.txt`', {"a.txt": "", "b.txt": "", "c.txt": ""}, "a.txt b.txt"),
@@ -307,6 +310,26 @@ def test_what_can_not_be_told_is_said_where_the_lane_is_skipped(project, monkeyp
     project.write("a.cu", "#include OTHER\n")
     assert main([], project.environ) == 0
     assert "can't be told" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("check", "note"),
+    [
+        ("python $F", "1 place of lane 'x' can't be told (tasks/lanes.yml:5 python $F)"),
+        ("ruff check .", "1 place of lane 'x' can't be told (tasks/lanes.yml:5 ruff .)"),
+        ("python $D/gone.py $D/a.cu", "1 place of lane 'x' can't be told (tasks/lanes.yml:5 python $D/gone.py)"),
+        ("sh run.sh", "1 place of lane 'x' can't be told (run.sh:2 python $F)"),
+    ],
+)
+def test_words_that_can_not_be_told(project, monkeypatch, capsys, check, note):
+    start(project, {"a.cu": "", "other": "", "run.sh": "cat $X\npython $F\n"}, lane(f"command: {check}"))
+    project.write("other", "changed\n")
+    monkeypatch.chdir(project.root)
+    assert main(["--json"], project.environ) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert (told["run"], told["notes"]) == (False, [note])
+    place, text = note.partition("told (")[2].rstrip(")").split(" ", 1)
+    assert f"note: {place}: '{text}' can't be told" in project.doit("lanes", "check").stdout
 
 
 def test_sources_that_are_none(project, monkeypatch, capsys):

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from touchgate.gate.named import of_check, of_commands, of_makefile
+from touchgate.gate.named import of_check, of_commands, of_makefile, of_script, untold_of_check
 
 
 def shown(names):
@@ -35,6 +35,68 @@ def test_commands(line, expected):
     found = shown(of_commands(line))
     if expected is not None:
         assert found == expected
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("F=p/a.py; python $F", ["word p/a.py", "python p/a.py", "word p/a.py"]),
+        ('D=p; python "${D}/a.py"', ["file p", "python p/a.py", "word p/a.py"]),
+        ("C=p/a.py ./tool", ["word p/a.py", "script ./tool"]),
+        ("C=p make", ["file p", "makefile GNUmakefile", "makefile makefile", "makefile Makefile"]),
+        ("env F=p/a.py B=c:d/e cat x", ["word p/a.py", "word c", "word d/e", "word x"]),
+        ("D=a; D=b; cat $D/x", ["file a", "file b", "word {a,b}/x"]),
+        ("for f in d/*.c e; do cat $f.o; done", ["word d/*.c", "word e", "word {d/*.c,e}.o"]),
+        ("A='x y'; cat $A", ["file x", "file y", "word y", "word x", "word y"]),
+        ("A=x; A+=y; cat $A", ["file x", "file y", "word {x,xy}"]),
+        ("cat ${X:-d/x} ${Y-'y'}", ["word d/x", "word y"]),
+        ("sh -c 'D=p; cat $D/x'", None),
+        ("$PYTHON a.py", ["python a.py", "word a.py"]),
+    ],
+)
+def test_variables(line, expected):
+    found = shown(of_commands(line))
+    assert found == expected if expected is not None else "word p/x" in found
+
+
+def test_variables_of_makefiles():
+    text = "D = p\nE := $(D)/q # no\nall: $(E)/z\n\t$(MAKE) -C sub\n\tpython $(E)/m.py ${X}/y.py\n"
+    found = {(one.kind, one.text) for one in of_makefile(text)}
+    assert found >= {("file", "p/q/z"), ("python", "p/q/m.py"), ("word", "y.py"), ("makefile", "Makefile")}
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("python $F", ["python $F"]),
+        ("F=$(x); python $F", ["python $F"]),
+        ("F=a; F=$(x); cat $F", ["cat $F"]),
+        ("make -f $M", ["make $M"]),
+        ("eval $X", ["$X"]),
+        ("$RUN a.py", ["$RUN"]),
+        ("docker run -v $PWD:/w img python /w/p/a.py", ["docker /w/p/a.py"]),
+        ("./tool --table=/data/t.bin", ["tool --table=/data/t.bin"]),
+        ("ruff check .", ["ruff ."]),
+        ("go test ./...", ["go ./..."]),
+        ("cat $(git ls-files)", ["cat $(git ls-files)"]),
+        ('python -m $M; python -c "$CODE"', ["python $M", 'python "$CODE"']),
+        ("pytest $T", ["pytest $T"]),
+        ("make -j$(nproc) all $@ && cat /etc/os-release && [ -n $X ] && echo $X && cl /O2", []),
+        ("cd d && ruff check . && git add . && pytest .", []),
+        ("F=a; python $F; $CC b.c; $MAKE x", []),
+    ],
+)
+def test_what_can_not_be_told(line, expected):
+    assert [one.text for one in untold_of_check("command", line)] == expected
+
+
+def test_of_scripts_only_what_they_run_is_noted():
+    text = 'cat $X\npython "$1"\nif y; then\n  python $Z\nfi\n. "$HERE/lib.sh"\n'
+    assert [(one.line, one.text, one.behind) for one in of_script(text)[1]] == [
+        (4, "python $Z", ()),
+        (6, '. "$HERE/lib.sh"', ("lib.sh",)),
+    ]
+    assert [one.text for one in untold_of_check("pytest", "-q $T t")] == ["$T"]
 
 
 def test_options_with_values():
@@ -75,7 +137,7 @@ def test_makefiles():
 def test_any_text_is_read(text):
     for names in (of_commands(text), of_makefile(text), of_check("pytest", text)):
         for one in names:
-            assert all(not path.startswith(("/", "..")) for path in one.paths()) or "..." in one.text
+            assert all(not path.startswith(("/", "../")) and path != ".." for path in one.paths())
 
 
 def test_long_lines_and_many_folders_end():

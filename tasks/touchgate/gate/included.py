@@ -11,9 +11,10 @@ import os
 import stat
 from contextlib import suppress
 
+from touchgate.gate import listed
 from touchgate.gate.git import GitFault
 from touchgate.gate.model import Included
-from touchgate.gate.named import of_lane
+from touchgate.gate.named import of_lane, untold_of_check
 from touchgate.gate.patterns import PatternList
 from touchgate.gate.plan import untouched
 from touchgate.gate.values import TYPE_CHECKING, NamedTuple
@@ -85,19 +86,39 @@ def included(repo: Repository, judged: Judged, head: Mapping[str, Lane], base: M
     to_read = []
     for side in sides:
         if side is sides[0] or side.lanes is not head:
-            for name, hit in _named_touches(side.lanes, change, side.which).items():
+            found = listed.touches(side.lanes, change, side.which)
+            for name, hit in (_named_touches(side.lanes, change, side.which) | found).items():
                 touched.setdefault(name, hit)
         to_read.append([lane for lane in side.lanes.values() if lane.name not in touched and side.needs_reading(lane)])
+    untold = {lane.name: untold_words(lane, sides[0].is_there) for lane in head.values() if lane.name not in touched}
     if not any(to_read):
-        return Inclusion(touched)
+        return _inclusion(touched, untold)
     # Only now: it matches all the patterns once more.
     open_ones = untouched(head, base if base and len(sides) > 1 else {}, change)
-    untold: dict[str, tuple[str, ...]] = {}
+    read: dict[str, tuple[str, ...]] = {}
     for side, lanes in zip(sides, to_read, strict=True):
         wanted = {lane.name: lane for lane in lanes if lane.name in open_ones and lane.name not in touched}
         if wanted:
-            _of_side(side, wanted, touched, untold)
+            _of_side(side, wanted, touched, read)
+    for name, places in read.items():
+        untold[name] = (*untold.get(name, ()), *places)
+    return _inclusion(touched, untold)
+
+
+def _inclusion(touched: dict[str, Included], untold: Mapping[str, tuple[str, ...]]) -> Inclusion:
     return Inclusion(touched, {name: places for name, places in untold.items() if places and name not in touched})
+
+
+def untold_words(lane: Lane, is_there: Callable[[str], bool]) -> tuple[str, ...]:
+    """The words of a lane's checks that can't be told, each with its place, where its sources are not declared instead."""
+    if lane.closure is not None and lane.closure.sources is not None:
+        return ()
+    return tuple(
+        f"{check.at.file}:{check.at.line} {one.text}"
+        for check in lane.checks
+        for one in untold_of_check(check.kind, check.target)
+        if not any(path and is_there(path) for path in one.behind)
+    )
 
 
 class _Side:
@@ -134,6 +155,12 @@ class _Side:
         from touchgate.gate.closure.languages import language_of  # noqa: PLC0415  most runs do without
 
         return kind in ("script", "python", "makefile") or language_of(path) is not None
+
+    def is_there(self, path: str) -> bool:
+        """Whether anything lies at a path; where that can't be told, no."""
+        with suppress(GitFault):
+            return bool(self._lies_at(path))
+        return False
 
     def _lies_at(self, path: str) -> str:
         """What lies at a path: "file", "folder", "link" where one is on the way, or ""."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import posixpath
 import re
 from functools import lru_cache
+from itertools import chain
 
 from touchgate.gate.shell_words import UNKNOWN, Word, tokens
 from touchgate.gate.values import TYPE_CHECKING, NamedTuple
@@ -54,6 +55,22 @@ _BEFORE = frozenset(
     )
 )
 _ASSIGNED = re.compile(r"[A-Za-z_]\w*\+?=")
+_SETTING = frozenset(("export", "local", "readonly", "declare", "typeset", "env", "set", "[", "[[", "test", "case"))
+"""Words whose own words are no inputs that would have to be known: they set variables, or ask about them."""
+_KEEPS_ROOT = frozenset(("git", "cp", "mv", "ln", "chmod", "chown", "cargo", "make", "gmake", "source", "."))
+"""Programs that read nothing of a root that is given to them, or whose reading is known otherwise."""
+_GIVEN = {"PYTHON": ("python",), "PYTEST": ("pytest",), "MAKE": ("make",), "CARGO": ("cargo",), "SHELL": ("sh",)}
+"""What variables stand for where a text does not set them."""
+_OF_MAKE = re.compile(r"\s*(?:export\s+|override\s+)?(\w+)\s*[:?+!]*=\s*([^#]*?)\s*(?:#.*)?", re.DOTALL)
+_COMPILERS = re.compile(r"[\"']?\$[({]?(?:CC|CXX|NVCC|CPP|LD|AR|HOSTCC)[)}]?[\"']?")
+_ANSWERED = re.compile(
+    r"[\"']?(?:\$\{?(?:[@*#?!$-]|\d+)\}?|(?:\$\(|`)\s*(?:nproc|date|pwd|id|uname|whoami|hostname|getconf|mktemp)\b.*)[\"']?",
+    re.DOTALL,
+)
+"""What a caller gives, whose words are looked at there, and what holds no path of the tree."""
+_SYSTEM = re.compile(r"/(?:dev|tmp|usr|bin|sbin|etc|proc|sys|var|opt|lib|lib64|run|nix)(?:/|$)")
+_MOST_VALUES = 64
+"""Values of one variable."""
 _PYTHON = re.compile(r"(?:python|pypy)[0-9.]*(?:-dbg)?")
 _SHELLS = frozenset(("sh", "bash", "dash", "zsh", "ksh", "ash", "source", ".", "bats"))
 _MAKES = frozenset(("make", "gmake"))
@@ -76,6 +93,18 @@ _PYTEST_VALUED = frozenset(
 """Options of pytest whose value is the next word, and no test."""
 _PYTEST_NO_FILE = ("-k", "-m", "--ignore", "--ignore-glob", "--deselect", "--rootdir", "--confcutdir")
 _DOTTED = re.compile(r"[^\W\d]\w*(?:\.[^\W\d]\w*)*")
+
+
+class Untold(NamedTuple):
+    """A word that can't be told without running it. line: from 1; text: what is shown; why: a clause.
+
+    behind: the paths that it may mean all the same; where one of them is there, all is told.
+    """
+
+    line: int
+    text: str
+    why: str
+    behind: tuple[str, ...] = ()
 
 
 class Name(NamedTuple):
@@ -109,50 +138,82 @@ def of_lane(lane: Lane) -> tuple[Name, ...]:
     return tuple(dict.fromkeys(name for check in lane.checks for name in of_check(check.kind, check.target)))
 
 
-@lru_cache(maxsize=4096)
 def of_check(kind: str, target: str) -> tuple[Name, ...]:
     """What one check names, by its kind."""
+    return _read_check(kind, target)[0]
+
+
+def untold_of_check(kind: str, target: str) -> tuple[Untold, ...]:
+    """The words of one check that can't be told."""
+    return _read_check(kind, target)[1]
+
+
+@lru_cache(maxsize=4096)
+def _read_check(kind: str, target: str) -> tuple[tuple[Name, ...], tuple[Untold, ...]]:
     if kind == "vectors":
-        return (Name("vectors", target),)
-    if kind == "pytest":
-        reader = _Reader(())
-        reader.pytest([word for word in tokens(target) if isinstance(word, Word)])
-        return tuple(reader.names)
-    if kind == "command":
-        return tuple(of_commands(target))
+        return (Name("vectors", target),), ()
+    if kind in ("pytest", "command"):
+        reader = _Reader((), is_check=True)
+        if kind == "command":
+            reader.read(target)
+        else:
+            reader.pytest([word for word in tokens(target) if isinstance(word, Word)])
+        return tuple(reader.names), tuple(reader.untold)
     if not target.endswith(SOURCE):
-        return ()
+        return (), ()
     source = Name("source", target)
-    return (source, Name("source", f"{posixpath.splitext(target)[0]}.cu")) if kind in _BESIDE else (source,)
+    return ((source, Name("source", f"{posixpath.splitext(target)[0]}.cu")) if kind in _BESIDE else (source,)), ()
 
 
 def of_commands(text: str) -> list[Name]:
     """What the commands of a shell name."""
+    return of_script(text)[0]
+
+
+def of_script(text: str) -> tuple[list[Name], list[Untold]]:
+    """What the commands of a script name; and what they run that can't be told."""
     reader = _Reader(())
     reader.read(text)
-    return reader.names
+    return reader.names, list(reader.untold)
 
 
 def of_makefile(text: str) -> list[Name]:
     """What a Makefile names: its recipes are commands; of all else the words that are files count."""
     names: list[Name] = []
     number = 0
+    variables: dict[str, list[str]] = {name: list(values) for name, values in _GIVEN.items()}
     for line in re.split(r"(?<!\\)\n", text):
-        plain = line.replace("$$", "$").replace("%", "*")
-        reader = _Reader(())
+        plain = re.sub(r"\$\((\w+)\)", r"${\1}", line.replace("$$", "$").replace("%", "*"))
+        reader = _Reader((), variables)
         if line.startswith("\t"):
             reader.read(plain.lstrip("\t @-+"))
         else:
-            words = [word for word in tokens(re.sub(r"[:?+!]*=|:+", " ", plain)) if isinstance(word, Word)]
-            reader.words([Word("", 1), *(word._replace(is_pattern="*" in word.text) for word in words)], "file")
+            words = [word for word in tokens(re.sub(r"[:?+!]*=|:+", " ", plain), variables) if isinstance(word, Word)]
+            reader.words(
+                [Word("", 1), *(word._replace(is_pattern="*" in word.text or word.is_pattern) for word in words)], "file"
+            )
+            assigned = _OF_MAKE.fullmatch(plain)
+            if assigned:
+                value = " ".join(word.text for word in tokens(assigned[2], variables) if isinstance(word, Word))
+                reader.remember(assigned[1], value)
         names += [name._replace(line=name.line + number) for name in reader.names]
         number += line.count("\n") + 1
     return names
 
 
 class _Reader:
-    def __init__(self, here: Sequence[str]) -> None:
+    """is_check: all words that can't be told are noted, else those that are run."""
+
+    def __init__(self, here: Sequence[str], variables: dict[str, list[str]] | None = None, *, is_check: bool = False) -> None:
         self.names: list[Name] = []
+        self.untold: dict[Untold, None] = {}
+        self.is_check = is_check
+        given = {name: list(values) for name, values in _GIVEN.items()}
+        self.variables: dict[str, list[str]] = given if variables is None else variables
+        """What variables may stand for, as far as the text says."""
+        self.unset: set[str] = set()
+        """Variables that are also given something that can't be told."""
+        self.program = ""
         self.here: list[str] = list(here) or [""]
         """The folders that the line may be in by now, the last one the surest."""
         self.taken: set[Word] = set()
@@ -175,7 +236,7 @@ class _Reader:
         """Commands, one after the other."""
         outer: list[list[str]] = []
         command: list[Word] = []
-        for part in (*tokens(text), "\n"):
+        for part in chain(tokens(text, self.variables), ("\n",)):
             if isinstance(part, Word):
                 command.append(part)
                 continue
@@ -190,22 +251,98 @@ class _Reader:
         self.taken = set()
         every = words
         if words and words[0].text == "for":
-            words = [Word("for", 1), *(word for word in words[2:] if word.text != "in")]
+            words = self.loop(words)
         while words and (words[0].text in _BEFORE or _ASSIGNED.match(words[0].text)):
-            self.assigned(words[0].text)
+            self.assigned(words[0])
             words = words[1:]
-        program = posixpath.basename(words[0].text) if words else ""
+        program = self.program = posixpath.basename(words[0].text) if words else ""
+        kind = "bare" if program in _NO_FOLDERS or not program else "word"
+        if program not in _NO_FILES:
+            for word in every[: len(every) - len(words)]:
+                self.values(word, kind)
         self.quoted(every, is_text=program in _NO_FILES)
         if program in ("cd", "pushd"):
             self.change_folder([word.text for word in words[1:] if not word.text.startswith("-")])
             return
         for word in words:
-            self.assigned(word.text)
+            self.assigned(word)
+            if program == "local":
+                self.values(word, "bare")
         if program and program not in _NO_FILES:
-            before = len(self.names)
-            self.known(words)
-            is_pytest = any(name.kind in ("tests", "testpaths") for name in self.names[before:])
-            self.words(words, "file" if is_pytest else "bare" if program in _NO_FOLDERS else "word")
+            self.runs(words, kind)
+            if every[0].text == "eval":
+                self.unknown(words[0])
+
+    def loop(self, words: Sequence[Word]) -> list[Word]:
+        """`for f in a b`: the command that only has the values, which the variable may have."""
+        values = [word for word in words[2:] if word.text != "in"]
+        for word in values:
+            self.remember(words[1].text, word.text)
+        return [Word("for", 1), *values]
+
+    def runs(self, words: list[Word], kind: str) -> None:
+        """A program with its words."""
+        before = len(self.names)
+        self.known(words)
+        is_pytest = any(name.kind in ("tests", "testpaths") for name in self.names[before:])
+        self.words(words, "file" if is_pytest else kind)
+        if self.is_check and self.program not in _SETTING and self.program != "for":
+            self.all_unknown(words, is_pytest=is_pytest)
+
+    def values(self, word: Word, kind: str) -> None:
+        """What an assignment gives counts like words."""
+        if _is_assignment(word):
+            for text in re.split(r"[\s:]+", word.text.partition("=")[2]):
+                self.paths(word._replace(text=text), kind)
+
+    def remember(self, name: str, value: str) -> None:
+        """A variable may be given more than one value: each may be meant."""
+        told = self.variables.setdefault(name, [])
+        if not value or UNKNOWN in value or len(value) > _LONGEST:
+            self.unset.add(name)
+        elif value not in told:
+            told.append(value)
+        several = len(told) > 1 and any(re.search(r"[{},\s]", one) for one in told)
+        if name in self.unset or several or len(told) > _MOST_VALUES:
+            self.unset.add(name)
+            del self.variables[name]
+
+    # what can't be told
+
+    def unknown(self, word: Word, why: str = "") -> None:
+        """Note a word that can't be told, where it is none that a caller gives."""
+        text = word.text.partition("::")[0]
+        if not why and text.startswith("/"):
+            # An option like /O2 is no path.
+            why = "it is an absolute path" if not _SYSTEM.match(text) and re.search(r"[/.]", text[1:]) else ""
+        elif not why and UNKNOWN in text and not _ANSWERED.fullmatch(word.written or "$1"):
+            why = "only the shell can tell it"
+        if not why:
+            return
+        behind = Name("word", _known(text), tuple(dict.fromkeys(reversed(self.here)))) if UNKNOWN in text else None
+        paths = tuple(behind.paths()) if behind and behind.text else ()
+        shown = word.written or text
+        lead = f"{self.program} " if self.program not in ("", posixpath.basename(word.text)) else ""
+        line = self.line - 1 + word.line
+        self.untold[Untold(line, re.sub(r"\s+", " ", f"{lead}{shown}".replace(UNKNOWN, "$"))[:80], why, paths)] = None
+
+    def all_unknown(self, words: Sequence[Word], *, is_pytest: bool) -> None:
+        """Note each word of a check that can't be told, and a root that is given to be read as a whole."""
+        for place, word in enumerate(words):
+            text = word.text
+            if not place:
+                if not _COMPILERS.fullmatch(word.written):
+                    self.unknown(word)
+                continue
+            if "=" in text:
+                text = text.partition("=")[2]
+            elif text.startswith("-") and not _LEADS.match(text):
+                continue
+            is_root = not self.here[-1] and posixpath.normpath(text or "x") in (".", "...")
+            if is_root and not is_pytest and self.program not in _KEEPS_ROOT and not _LEADS.match(words[place - 1].text):
+                self.unknown(word, "the whole tree does not count")
+            else:
+                self.unknown(word._replace(text=text.lstrip("@")))
 
     def quoted(self, words: Sequence[Word], *, is_text: bool) -> None:
         """Commands within words: what is substituted, and where the words are no mere text, what is quoted."""
@@ -218,14 +355,15 @@ class _Reader:
         """A word of several words may be a command of its own, as that of `sh -c` is."""
         if self.depth >= _DEEPEST:
             return
-        several = (word.text,) if not is_text and re.search(r"\s", word.text.strip()) else ()
+        own = word.text.partition("=")[2] if _is_assignment(word) else word.text
+        several = (own,) if not is_text and re.search(r"\s", own.strip()) else ()
         for text in (*word.inner, *several):
-            here, line = list(self.here), self.line
+            here, line, program = list(self.here), self.line, self.program
             self.depth += 1
             self.line += word.line - 1
             self.read(text.replace(UNKNOWN, "$_"))
             self.depth -= 1
-            self.here, self.line = here, line
+            self.here, self.line, self.program = here, line, program
 
     def change_folder(self, targets: Sequence[str]) -> None:
         target = targets[0] if len(targets) == 1 else ""
@@ -236,11 +374,15 @@ class _Reader:
                 inner = "" if inner == "." else inner
                 self.here = [self.here[0], *[one for one in self.here[1:] if one != inner][-_MOST_FOLDERS:], inner]
 
-    def assigned(self, text: str) -> None:
+    def assigned(self, word: Word) -> None:
         """`PYTHONPATH=a:b` and its like."""
-        variable, equals, value = text.partition("=")
+        variable, equals, value = word.text.partition("=")
         if not equals:
             return
+        if _is_assignment(word):
+            before = self.variables.get(variable[:-1], [""]) if variable.endswith("+") else [""]
+            for one in list(before):
+                self.remember(variable.rstrip("+"), f"{one}{value}")
         variable = variable.rstrip("+")
         kind = "pythonpath" if variable == "PYTHONPATH" else "include" if variable in _INCLUDE_VARIABLES else None
         for part in value.split(":") if kind else ():
@@ -316,6 +458,7 @@ class _Reader:
     def shell(self, words: Sequence[Word]) -> None:
         for word in words:
             if not word.text.startswith(("-", "+")):
+                self.unknown(word)
                 plain = _known(word.text)
                 if plain:
                     self.add("script", plain, word)
@@ -330,21 +473,27 @@ class _Reader:
             elif text in _PYTHON_VALUED:
                 skip = True
             elif re.fullmatch(r"-[A-Za-z]*[mc]", text):
-                rest = words[place + 1 :]
-                self.taken.update(rest[:1])
-                if rest and text.endswith("c"):
-                    self.add("code", rest[0].text, rest[0])
-                elif rest:
-                    self.module(rest[0], rest[1:])
+                self.python_inner(words[place + 1 :], is_code=text.endswith("c"))
                 return
             elif re.fullmatch(r"-m[\w.]+", text):
                 self.module(word._replace(text=text[2:]), words[place + 1 :])
                 return
             elif not text.startswith("-"):
+                self.unknown(word)
                 plain = _known(text)
                 if plain:
                     self.add("python", plain, word)
                 return
+
+    def python_inner(self, words: Sequence[Word], *, is_code: bool) -> None:
+        """What stands behind -c and -m."""
+        for word in words[:1]:
+            self.taken.add(word)
+            self.unknown(word._replace(text=UNKNOWN if UNKNOWN in word.text else ""))
+            if is_code:
+                self.add("code", word.text, word)
+            else:
+                self.module(word, words[1:])
 
     def module(self, word: Word, rest: Sequence[Word]) -> None:
         if word.text in _PYTESTS:
@@ -370,6 +519,7 @@ class _Reader:
         targets = self.targets(words)
         as_modules = any(word.text == "--pyargs" for word in words)
         for word in targets:
+            self.unknown(word)
             plain = _known(word.text.partition("::")[0])
             if plain:
                 self.add("tests", plain, word)
@@ -404,6 +554,7 @@ class _Reader:
             else:
                 files.append(word)
         for word in files:
+            self.unknown(word)
             plain = _known(word.text)
             if plain:
                 self.add("makefile", plain, word, innermost=True)
@@ -446,6 +597,12 @@ def _values(words: Sequence[Word], options: Sequence[str]) -> Iterator[tuple[str
                 yield one, word._replace(text=word.text[len(one) + 1 :])
             elif len(one) == 2 and word.text.startswith(one):  # noqa: PLR2004 (a dash and a letter)
                 yield one, word._replace(text=word.text[2:])
+
+
+def _is_assignment(word: Word) -> bool:
+    """Whether a word sets a variable: a text of many words that begins so is a command."""
+    is_one = _ASSIGNED.match(word.written) is not None or not re.search(r"\s", word.text)
+    return is_one and _ASSIGNED.match(word.text) is not None
 
 
 def _known(text: str) -> str:

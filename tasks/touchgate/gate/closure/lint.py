@@ -17,7 +17,7 @@ from touchgate.gate.closure.of_lanes import matching
 from touchgate.gate.closure.references import Settings
 from touchgate.gate.closure.tree import ClosureFault
 from touchgate.gate.git import GitFault
-from touchgate.gate.included import has_sources, way_to
+from touchgate.gate.included import has_sources, untold_words, way_to
 from touchgate.gate.lint import Finding
 from touchgate.gate.model import At
 from touchgate.gate.patterns import PatternList
@@ -47,9 +47,10 @@ def of_lanes(closures: LaneClosures, lanes: Iterable[Lane], tracked: Sequence[st
     index = _Endings(tracked)
     by_name = {lane.name: lane for lane in lanes}
     for lane in by_name.values():
+        owner = f"lane '{lane.name}'"
+        told.notes.extend(_of_words(closures, lane, owner))
         if not has_sources(lane):
             continue
-        owner = f"lane '{lane.name}'"
         try:
             closure = closures.closure(lane)
         except (ClosureFault, GitFault) as fault:
@@ -125,6 +126,17 @@ def _findings(closure: Closure, missing: Sequence[str], owner: str, at: At) -> I
         for path in paths:
             shown = f"{way_to(closure, path)}, which no pattern of {owner} lets through"
             yield Finding("not-gated", at, shown, f"add `{as_pattern(path)}`")
+
+
+def _of_words(closures: LaneClosures, lane: Lane, owner: str) -> Iterator[str]:
+    """The words of a lane's checks that can't be told."""
+
+    def is_there(path: str) -> bool:
+        return bool(closures.tree.at(path)) or closures.tree.folder(path) is not None
+
+    for place in untold_words(lane, is_there):
+        where, _, text = place.partition(" ")
+        yield f"{where}: '{text}' can't be told ({owner}; name in `paths` or `closure: {{from: [...]}}` what it may mean)"
 
 
 def _notes(closure: Closure, owner: str, index: _Endings) -> Iterator[str]:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 __all__ = ["VERSION", "implied", "read", "resolve"]
 
-VERSION = 1
+VERSION = 2
 
 
 def read(text: bytes) -> Found:

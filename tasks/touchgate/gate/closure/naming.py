@@ -87,6 +87,11 @@ def _alternatives(text: str) -> list[str]:
 def _matching(starts: Iterable[str], parts: list[str], tree: Tree) -> list[str]:
     found = list(starts)
     for place, part in enumerate(parts):
+        whole = [link for start in found if start and (link := tree.gitlink(start))]
+        if whole:
+            # What a submodule holds is not known.
+            inner = [start for start in found if not start or not tree.gitlink(start)]
+            return [*dict.fromkeys(whole), *(_matching(inner, parts[place:], tree) if inner else ())]
         if part == "**":
             inner = [one for start in found for one in _all_folders(start, tree)]
             return _matching(inner, parts[place + 1 :] or ["*"], tree)

@@ -51,11 +51,16 @@ class LaneClosures:
     def _closure(self, sources: Callable[[Settings], Iterable[Source]], settings: Settings) -> Closure:
         """The closure with the folders that scripts in it name: these may make more of it be found."""
         while True:
-            found = self._graph.closure(sources(settings), settings)
+            found = self._graph.closure((*sources(settings), *self._submodules(settings)), settings)
             more = _with_folders(settings, found)
             if more == settings:
                 return found
             settings = more
+
+    def _submodules(self, settings: Settings) -> list[Source]:
+        """The submodules that names are looked up in: what they hold is not known."""
+        folders = (*settings.include, *settings.python)
+        return [Source(link) for folder in folders if folder and (link := self.tree.gitlink(folder))]
 
     def sources(self, lane: Lane, settings: Settings | None = None, *, whole: bool = False) -> list[Source]:
         """A lane's sources: what its declaration lets through, else what its checks name. whole: as above."""
@@ -149,7 +154,14 @@ def matching(patterns: Sequence[str], tree: Tree) -> list[str]:
         if not any(_is_below(folder, other) for other in folders[:index]):
             listed.update(dict.fromkeys(tree.below(folder)))
     chosen = PatternList(patterns)
-    return [path for path in listed if chosen.decides(path) is not None]
+    whole = [link for folder in folders if folder and (link := tree.gitlink(folder))]
+    found = [path for path in listed if chosen.decides(path) is not None or _may_hold(path, heads, tree)]
+    return list(dict.fromkeys((*whole, *found)))
+
+
+def _may_hold(path: str, heads: Iterable[str], tree: Tree) -> bool:
+    """Whether a path is a submodule that a pattern reaches into: what it holds is not known."""
+    return tree.gitlink(path) == path and any(f"{path}/".startswith(head) or head.startswith(f"{path}/") for head in heads)
 
 
 def _is_below(folder: str, other: str) -> bool:

@@ -79,7 +79,7 @@ def _members(root: str, workspace: dict[str, object], key: str, tree: Tree) -> l
         if isinstance(text, str):
             path = posixpath.normpath(joined(parent(root), text))
             found += [joined(one, MANIFEST) for one in naming.matching(path, tree)]
-    return [file for file in found if tree.is_file(file)]
+    return [file for file in found if tree.is_file(file) or tree.gitlink(parent(file))]
 
 
 def _table(file: str, tree: Tree) -> dict[str, object]:

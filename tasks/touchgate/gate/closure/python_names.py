@@ -122,9 +122,10 @@ def _starts(path: str, dots: int, tree: Tree, settings: Settings) -> Iterator[st
 
 
 def _own_starts(path: str, tree: Tree) -> Iterator[str]:
-    """A script's own folder, the nearest above that is no package, and each above whose conftest.py pytest loads."""
+    """A script's own folder, each `src/` above, the nearest folder that is no package, and those of a conftest.py."""
     above = list(_above(path))
     yield above[0]
+    yield from (posixpath.join(folder, "src") for folder in above if "src/" in (tree.folder(folder) or ()))
     yield next((folder for folder in above if not tree.is_file(posixpath.join(folder, "__init__.py"))), "")
     for folder in above:
         if tree.is_file(posixpath.join(folder, "conftest.py")):

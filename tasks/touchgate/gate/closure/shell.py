@@ -10,8 +10,8 @@ import re
 from typing import TYPE_CHECKING
 
 from touchgate.gate.closure import naming, python
-from touchgate.gate.closure.references import Found, Reference
-from touchgate.gate.named import Name, of_commands
+from touchgate.gate.closure.references import Found, Reference, Unresolved
+from touchgate.gate.named import Name, of_script
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from touchgate.gate.closure.references import Settings
     from touchgate.gate.closure.tree import Tree
 
-VERSION = 1000 + python.VERSION
+VERSION = 2000 + python.VERSION
 
 FOLDERS = ("include", "pythonpath")
 """References that name folders to look other names up in; see `folders_of`."""
@@ -33,7 +33,10 @@ def read(text: bytes) -> Found:
         return Found()
     if re.match(rb"#![^\n]*\b(?:python|pypy)", text):
         return python.read(text)
-    return of_names(of_commands(text.decode("utf-8", "surrogateescape")))
+    names, untold = of_script(text.decode("utf-8", "surrogateescape"))
+    # Whether what stands behind a variable is there, no content tells.
+    unresolved = tuple(dict.fromkeys(Unresolved(one.line, one.text, one.why) for one in untold if not one.behind))
+    return of_names(names)._replace(unresolved=unresolved)
 
 
 def of_names(names: Iterable[Name]) -> Found:
