@@ -333,8 +333,6 @@ def inputs_of(question: Question) -> dict[str, str]:
         "workflow": question.workflow,
         "lane": " ".join(question.lanes),
         "suite": question.suite,
-        "base": question.base,
-        "head": question.head,
     }
     return {key: value for key, value in given.items() if value}
 

@@ -23,8 +23,6 @@ class Question:
     workflow: str = ""
     lanes: tuple[str, ...] = ()
     suite: str = ""
-    base: str = ""
-    head: str = ""
 
     def or_(self, other: Question) -> Question | None:
         """Both as one question; None where no single one says it."""

@@ -122,13 +122,8 @@ class Tools:
             raise filters.Untranslatable(f"'{output}' is no yes or no")
         given = data(step.get("with")) if step.get("with") else {}
         texts = {key: value[0] for key, value in given.items()} if isinstance(given, dict) else {}
-        return Question(
-            workflow=texts.get("workflow", ""),
-            lanes=tuple(texts.get("lane", "").split()),
-            suite=texts.get("suite", ""),
-            base=texts.get("base", ""),
-            head=texts.get("head", ""),
-        )
+        _refuse_other_than_the_event(texts.get("base", ""), texts.get("head", ""))
+        return Question(texts.get("workflow", ""), tuple(texts.get("lane", "").split()), texts.get("suite", ""))
 
     def call(self, script: str, output: str, settings: Mapping[str, str]) -> Question:
         """`touchgate gate ...` as a question. settings: the step's `env`, whose variables may stand in the call."""
@@ -165,12 +160,42 @@ class Tools:
         workflow = plain.pop(0) if len(plain) in (1, 3) else ""
         said = {name: settings.get(f"TOUCHGATE_{name.upper()}", "") for name in ("suite", "base", "head")}
         base, head = plain if len(plain) == 2 else (said["base"], said["head"])  # noqa: PLR2004 - BASE and HEAD
-        return Question(workflow, tuple(options["--lane"]), (options["--suite"] or [said["suite"]])[-1], base, head)
+        _refuse_other_than_the_event(base, head)
+        return Question(workflow, tuple(options["--lane"]), (options["--suite"] or [said["suite"]])[-1])
 
     def note(self, problem: Problem) -> None:
         """Remember what will differ, once."""
         if problem not in self.notes:
             self.notes.append(problem)
+
+
+_REMOTE = r"(?:(?:refs/remotes/)?origin/)?"
+_EVENT_BASE = re.compile(
+    rf"{_REMOTE}(?:main|master|HEAD)"
+    rf"|{_REMOTE}<(?:base_ref|event\.repository\.default_branch)>"
+    r"|<event\.(?:pull_request\.base\.(?:sha|ref)|merge_group\.base_sha)>"
+)
+_EVENT_HEAD = re.compile(r"HEAD|<(?:sha|head_ref|event\.pull_request\.head\.(?:sha|ref)|event\.merge_group\.head_sha)>")
+_EXPRESSION = re.compile(r"(.*)\$\{\{(.*?)\}\}")
+
+
+def _refuse_other_than_the_event(base: str, head: str) -> None:
+    """Refuse a base or head that is not the event's own.
+
+    The guard stands before the checkout: `origin/main` and HEAD mean nothing there, or what an earlier job left. Where they
+    mean what the event says, nothing need be said.
+    """
+    for word, form in ((base, _EVENT_BASE), (head, _EVENT_HEAD)):
+        found = _EXPRESSION.fullmatch(word)
+        terms = [_term(found[1], term.strip()) for term in found[2].split("||")] if found else [word]
+        if word and not all(form.fullmatch(term) for term in terms):
+            raise filters.Untranslatable(f"it judges '{word}', which is not what the event names")
+
+
+def _term(before: str, term: str) -> str:
+    """One side of `||` as the forms above have it: <name> for github.name, else the quoted text."""
+    name = re.fullmatch(r"github\.([\w.]+)", term)
+    return f"{before}<{name[1]}>" if name else before + term.strip("'")
 
 
 def _refuse_unclear(patterns: list[str], ignored: list[str]) -> None:
