@@ -12,7 +12,8 @@ import pytest
 
 from touchgate.checks import DeclarationFault
 from touchgate.checks.child import Ended
-from touchgate.checks.pytest import CONFIGURATION, KIND, Results, judge, read_results
+from touchgate.checks.pytest import KIND, Results, judge, read_results
+from touchgate.gate.listed import PYTEST_FILES
 from touchgate.gate.model import At, CheckDeclaration, DeviceWish, Lane
 from touchgate.outcome import Verdict
 
@@ -89,7 +90,7 @@ def test_inputs_are_the_tests_and_what_configures_them(tmp_path):
         "tests/test_y.py",
         "tests/test_gone.py",
         "lib/z.txt",
-        *(f"{folder}{name}" for folder in ("tests/gpu/", "tests/", "") for name in CONFIGURATION),
+        *(f"{folder}{name}" for folder in ("tests/gpu/", "tests/", "") for name in PYTEST_FILES),
     )
     assert inputs.tools == ("python", "pytest")
 
@@ -104,22 +105,22 @@ def test_inputs_are_the_tests_and_what_configures_them(tmp_path):
         ("-p plugs.one -pno:cacheprovider -p no:x -ptwo",
          ("plugs/one.py", "plugs/one/__init__.py", "two.py", "two/__init__.py")),
         ("@list.txt", ("list.txt",)),
-        ("--rootdir=a", tuple(f"a/{name}" for name in CONFIGURATION)),
-        ("--confcutdir a", tuple(f"a/{name}" for name in CONFIGURATION)),
+        ("--rootdir=a", tuple(f"a/{name}" for name in PYTEST_FILES)),
+        ("--confcutdir a", tuple(f"a/{name}" for name in PYTEST_FILES)),
         ("--rootdir=", ()),
         ("-c", ()),
     ],
 )  # fmt: skip
 def test_what_options_name_is_an_input(tmp_path, options, files):
     inputs = KIND.inputs(spec_of(f"test_a.py {options}"), tmp_path, "host")
-    assert set(inputs.files) == {"test_a.py", *CONFIGURATION, *files}
+    assert set(inputs.files) == {"test_a.py", *PYTEST_FILES, *files}
 
 
 def test_a_folders_own_configuration_is_an_input(tmp_path):
     (tmp_path / "t").mkdir()
     (tmp_path / "t" / "conftest.py").touch()
     inputs = KIND.inputs(spec_of("t"), tmp_path, "host")
-    assert inputs.files == (*(f"t/{name}" for name in CONFIGURATION), *CONFIGURATION)
+    assert inputs.files == (*(f"t/{name}" for name in PYTEST_FILES), *PYTEST_FILES)
 
 
 def test_passed(run):

@@ -15,6 +15,9 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, BinaryIO
 
 from touchgate.checks import CheckSpec, DeclarationFault, check_name
+from touchgate.gate.dialect import literal_head
+from touchgate.gate.listed import as_patterns, is_pattern
+from touchgate.gate.patterns import PatternList, list_faults
 
 if TYPE_CHECKING:
     from touchgate.gate.model import CheckDeclaration, Lane
@@ -54,17 +57,47 @@ def program_check(lane: Lane, declaration: CheckDeclaration, about: str) -> Chec
 
 
 def listed_paths(value: object, key: str) -> tuple[str, ...]:
-    """An option that lists paths below the root: as a list or, for one, a string. Raises `DeclarationFault`."""
+    """An option that lists paths below the root, or patterns: as a list or, for one, a string. Raises `DeclarationFault`."""
     entries = [value] if isinstance(value, str) else value
     if not isinstance(entries, (list, tuple)):
         raise DeclarationFault(f"`{key}` is a list of paths, not {value!r}")
     for entry in entries:
         if not isinstance(entry, str) or not entry:
             raise DeclarationFault(f"`{key}` is a list of paths; {entry!r} is none")
+        if is_pattern(entry):
+            continue
         path = PurePosixPath(entry)
         if path.is_absolute() or ".." in path.parts:
             raise DeclarationFault(f"`{key}`: {entry} is not below the repository's root; write it from there")
-    return tuple(str(PurePosixPath(entry)) for entry in entries)
+    if any(map(is_pattern, entries)):
+        _refuse_faults(entries, key)
+    return tuple(entry if is_pattern(entry) else str(PurePosixPath(entry)) for entry in entries)
+
+
+def _refuse_faults(entries: Sequence[str], key: str) -> None:
+    for _, fault in list_faults(as_patterns(entries)):
+        raise DeclarationFault(f"`{key}` holds a pattern: {fault}")
+
+
+def files_listed(root: Path, value: object) -> list[str]:
+    """The files that an option like `inputs` stands for; patterns are those of `paths`, over all files that are there."""
+    entries = listed_paths(value, "inputs")
+    if not any(map(is_pattern, entries)):
+        return files_below(root, entries)
+    plain = [entry for entry in entries if not is_pattern(entry)]
+    heads = [literal_head(entry) for entry in entries if is_pattern(entry) and not entry.startswith("!")]
+    folders = dict.fromkeys([*plain, *(head.rpartition("/")[0] or "." for head in heads)])
+    chosen = PatternList(as_patterns(entries))
+    found = dict.fromkeys(files_below(root, list(folders)))
+    # A folder that can't be listed stays, so that whoever reads it says so; an empty one that only patterns lead to does not.
+    return [path for path in found if chosen.decides(path) is not None or _is_unlisted(root / path)]
+
+
+def _is_unlisted(path: Path) -> bool:
+    try:
+        return path.is_dir() and any(path.iterdir())
+    except OSError:
+        return True
 
 
 def files_below(root: Path, paths: Sequence[str], suffix: str = "") -> list[str]:

@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from touchgate.checks import CheckSpec, Context, DeclarationFault, Inputs
-from touchgate.checks.child import FROM_OUTSIDE, Ended, files_below, listed_paths, program_check, run_logged
+from touchgate.checks.child import FROM_OUTSIDE, Ended, files_listed, listed_paths, program_check, run_logged
 from touchgate.outcome import Outcome, Verdict
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ class CommandKind:
     name = "command"
     options: Mapping[str, str] = MappingProxyType(
         {
-            "inputs": "further files or folders whose content decides about reuse, from the repository's root",
+            "inputs": "further files, folders or patterns, from the root: a change touches the lane and decides about reuse",
             "tools": "names of tools whose versions decide about reuse, such as python, pytest, nvcc; sh always does",
             "expect": "a regular expression that a line of the output must match, else the check failed",
         }
@@ -47,9 +47,9 @@ class CommandKind:
 
     def inputs(self, spec: CheckSpec, root: Path, place: str) -> Inputs:  # noqa: ARG002
         """The files of `inputs`; the command's own text is in the declaration."""
-        listed = listed_paths(spec.options.get("inputs", []), "inputs")
         tools = _tools(spec.options.get("tools", []))
-        return Inputs(files=tuple(dict.fromkeys(files_below(root, listed))), tools=tuple(dict.fromkeys(("sh", *tools))))
+        files = tuple(dict.fromkeys(files_listed(root, spec.options.get("inputs", []))))
+        return Inputs(files=files, tools=tuple(dict.fromkeys(("sh", *tools))))
 
     def run(self, spec: CheckSpec, context: Context) -> Outcome:
         """Run it; the output is the log."""

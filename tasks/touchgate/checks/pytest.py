@@ -18,14 +18,13 @@ from typing import TYPE_CHECKING
 from xml.etree import ElementTree as ET
 
 from touchgate.checks import CheckSpec, Context, DeclarationFault, Inputs, counted
-from touchgate.checks.child import FROM_OUTSIDE, Ended, files_below, listed_paths, program_check, run_logged
+from touchgate.checks.child import FROM_OUTSIDE, Ended, files_below, files_listed, listed_paths, program_check, run_logged
+from touchgate.gate.listed import PYTEST_FILES, pytest_values
 from touchgate.outcome import Outcome, Verdict
 
 if TYPE_CHECKING:
     from touchgate.gate.model import CheckDeclaration, Lane
 
-CONFIGURATION = ("conftest.py", "pyproject.toml", "pytest.ini", "pytest.toml", ".pytest.ini", "setup.cfg", "tox.ini")
-"""Files of the root that change what pytest does."""
 REFUSED = {
     **dict.fromkeys(("--junitxml", "--junit-xml"), "the check reads that file"),
     **dict.fromkeys(
@@ -37,8 +36,6 @@ REFUSED = {
     ),
 }
 """Options that a declaration must not have, with the reason."""
-VALUED = ("-c", "--config-file", "--rootdir", "--confcutdir", "-p")
-"""Options whose value names a file or folder that changes what pytest does."""
 NOT_RUN = "[NOTRUN]"
 """How pytest begins the reason of `xfail(run=False)`."""
 SHOWN = 5
@@ -61,7 +58,7 @@ class PytestKind:
 
     name = "pytest"
     options: Mapping[str, str] = MappingProxyType(
-        {"inputs": "further files or folders whose content decides about reuse, from the repository's root"}
+        {"inputs": "further files, folders or patterns, from the root: a change touches the lane and decides about reuse"}
     )
 
     def expand(self, lane: Lane, declaration: CheckDeclaration, root: Path) -> Iterable[CheckSpec]:  # noqa: ARG002
@@ -81,12 +78,12 @@ class PytestKind:
         words = arguments(spec.target)
         tests = [path for word in words if (path := _test_path(word, root))]
         files = files_below(root, tests, ".py")
-        files += files_below(root, listed_paths(spec.options.get("inputs", []), "inputs"))
+        files += files_listed(root, spec.options.get("inputs", []))
         # pytest looks for its configuration beside the tests and above them.
         folders = {PurePosixPath(test): None for test in tests if (root / test).is_dir()}
         folders |= dict.fromkeys([parent for test in tests for parent in PurePosixPath(test).parents])
         folders |= dict.fromkeys([PurePosixPath(), *(PurePosixPath(path) for path in _option_folders(words, root))])
-        files += [str(folder / name) for folder in folders for name in CONFIGURATION]
+        files += [str(folder / name) for folder in folders for name in PYTEST_FILES]
         return Inputs(files=tuple(dict.fromkeys([*files, *_option_files(words, root)])), tools=("python", "pytest"))
 
     def run(self, spec: CheckSpec, context: Context) -> Outcome:
@@ -126,30 +123,18 @@ def _test_path(argument: str, root: Path) -> str | None:
     return str(pure) if path.endswith(".py") or (root / path).exists() else None
 
 
-def _values(words: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """The options of `VALUED` with their values, however they are joined."""
-    for word, following in zip(words, [*words[1:], ""], strict=True):
-        for option in VALUED:
-            if word == option:
-                yield option, following
-            elif option.startswith("--") and word.startswith(f"{option}="):
-                yield option, word.partition("=")[2]
-            elif not option.startswith("--") and word.startswith(option):
-                yield option, word[len(option) :]
-
-
 def _below(root: Path, value: str) -> str:
     """A path as one below the root, where it can be written so."""
     return posixpath.relpath(value, root) if posixpath.isabs(value) else posixpath.normpath(value)
 
 
 def _option_folders(words: Sequence[str], root: Path) -> list[str]:
-    return [_below(root, value) for option, value in _values(words) if option in ("--rootdir", "--confcutdir") and value]
+    return [_below(root, value) for option, value in pytest_values(words) if option in ("--rootdir", "--confcutdir") and value]
 
 
 def _option_files(words: Sequence[str], root: Path) -> Iterator[str]:
     """The configuration, the plugins and the lists of arguments (`@file`) that options name."""
-    for option, value in _values(words):
+    for option, value in pytest_values(words):
         if option in ("-c", "--config-file") and value:
             yield _below(root, value)
         elif option == "-p" and value and not value.startswith("no:"):

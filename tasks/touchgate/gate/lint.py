@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from touchgate.gate.dialect import literal_head
 from touchgate.gate.inclusion import covered, meet
+from touchgate.gate.listed import is_pattern
 from touchgate.gate.model import At, Lane, PathPattern
 from touchgate.gate.patterns import Index, PatternList
 from touchgate.gate.values import TYPE_CHECKING, NamedTuple
@@ -209,7 +210,7 @@ def _missing_inputs(lanes: Sequence[Lane], exists: Callable[[str], bool]) -> Ite
         for check in lane.checks:
             named = check.options.get("inputs")
             for name in named if isinstance(named, list | tuple) else ():
-                if not exists(str(name)):
+                if not is_pattern(str(name)) and not exists(str(name)):
                     yield Finding("missing-input", check.at, f"input '{name}' of a check of lane '{lane.name}' does not exist")
 
 
