@@ -68,6 +68,44 @@ def test_what_a_needed_lane_touches_is_no_old_result(project: Project, needs: st
     assert ran == [("three:command", "failed", False)]
 
 
+@pytest.mark.parametrize("inputs", ["lib", "[lib/b.txt]", "['lib/*']"])
+def test_what_a_needed_lane_names_as_inputs_is_no_old_result(project: Project, inputs: str) -> None:
+    lanes = project.root / "tasks" / "lanes.yml"
+    more = f"""
+  y: {{paths: [no/**], checks: [{{command: "true", inputs: {inputs}}}]}}
+  z: {{paths: [no/**], needs: [y], checks: [{{command: "X=lib; ! grep -q bad $X/b.txt"}}]}}
+"""
+    lanes.write_text(lanes.read_text() + more)
+    project.commit()
+    project.git("branch", "-f", "main")
+    for text, verdict in (("good\n", "passed"), ("bad\n", "failed")):
+        project.write("lib/b.txt", text)
+        assert [end for end in ends(report(project)) if end[0] == "z:command"] == [("z:command", verdict, False)]
+    project.write("lib/b.txt", "good\n")
+    assert [end for end in ends(report(project)) if end[0] == "z:command"] == [("z:command", "passed", True)]
+
+
+@pytest.mark.parametrize("taken", ["paths", "needs", "inputs"])
+def test_what_only_the_base_s_declaration_is_touched_by_is_no_old_result(project: Project, taken: str) -> None:
+    """A pattern that the change takes away still fires, so what it matches is still in the key."""
+    file = project.root / "tasks" / "more.yml"
+    before = {"paths": "[no/**, lib/**]", "needs": "[two]", "inputs": "[lib]"}
+    after = {"paths": "[no/**]", "needs": "[]", "inputs": "[]"}
+
+    def declare(of: dict[str, str]) -> None:
+        now = {**after, taken: of[taken]}
+        check = f'{{command: "X=lib; ! grep -q bad $X/b.txt", inputs: {now["inputs"]}}}'
+        file.write_text(f"lanes:\n  z: {{paths: {now['paths']}, needs: {now['needs']}, checks: [{check}]}}\n")
+
+    declare(before)
+    project.commit()
+    project.git("branch", "-f", "main")
+    declare(after)
+    for text, verdict in (("good\n", "passed"), ("bad\n", "failed")):
+        project.write("lib/b.txt", text)
+        assert [end for end in ends(report(project)) if end[0] == "z:command"] == [("z:command", verdict, False)]
+
+
 def test_a_failure_shows_its_output_log_and_repeat_and_only_it_runs_again(project: Project) -> None:
     project.write("src/a.txt", "changed\n")
     project.write("lib/b.txt", "")

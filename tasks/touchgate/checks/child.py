@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, BinaryIO
 
 from touchgate.checks import CheckSpec, DeclarationFault, check_name
 from touchgate.gate.dialect import literal_head
-from touchgate.gate.listed import as_patterns, is_pattern
+from touchgate.gate.listed import as_patterns, entries_of, is_pattern
 from touchgate.gate.patterns import PatternList, list_faults
 
 if TYPE_CHECKING:
@@ -91,6 +91,17 @@ def files_listed(root: Path, value: object) -> list[str]:
     found = dict.fromkeys(files_below(root, list(folders)))
     # A folder that can't be listed stays, so that whoever reads it says so; an empty one that only patterns lead to does not.
     return [path for path in found if chosen.decides(path) is not None or _is_unlisted(root / path)]
+
+
+def files_declared(lane: Lane, root: Path) -> list[str]:
+    """The files that are in the keys of a lane's checks by their declarations alone, see `touchgate.gate.listed`."""
+    found = []
+    for check in lane.checks:
+        entries = entries_of(check)
+        found += files_listed(root, check.options.get("inputs", []))
+        found += files_below(root, [entry.path for entry in entries if entry.is_whole])
+        found += [entry.path for entry in entries if not entry.is_whole]
+    return found
 
 
 def _is_unlisted(path: Path) -> bool:

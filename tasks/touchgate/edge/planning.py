@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from touchgate.edge.devices import DeviceChoice
     from touchgate.edge.options import RunOptions
     from touchgate.gate.change import Judged
+    from touchgate.results.contents import Contents
     from touchgate.results.keys import Key
     from touchgate.results.store import ResultStore, Stored
 
@@ -248,20 +249,48 @@ def _configured(spec: CheckSpec, options: RunOptions, declared: Declared, keyrin
     return spec
 
 
-def _with_needed(name: str, lanes: Mapping[str, Lane]) -> tuple[str, ...]:
-    """A lane and all that it needs, whatever the suite: what touches one of these runs it, so that no old result stands."""
-    found = [name]
-    for one in found:
-        found += [need.lane for need in lanes[one].needs if need.lane in lanes and need.lane not in found]
-    return tuple(found)
+def _that_fire(name: str, head: Mapping[str, Lane], base: Mapping[str, Lane]) -> list[Lane]:
+    """The lanes whose files make a lane run: itself and all that it needs, whatever the suite, at head and at the base's tip.
+
+    Those of the base branch's tip only where they differ from head's.
+    """
+    found: dict[str, None] = {name: None}
+    for one in (ahead := [name]):
+        needs = [need.lane for lanes in (head, base) if one in lanes for need in lanes[one].needs]
+        ahead += [need for need in dict.fromkeys(needs) if need not in found]
+        found |= dict.fromkeys(needs)
+    lanes = [head[one] for one in found if one in head]
+    return lanes + [base[one] for one in found if one in base and _fires_by(base[one]) != _fires_by(head.get(one))]
+
+
+def _fires_by(lane: Lane | None) -> object:
+    """What a lane is touched by, without the places of it."""
+    if lane is None:
+        return None
+    closure = lane.closure and lane.closure._replace(sources=None, at=lane.at)
+    sources = lane.closure and lane.closure.sources
+    return (
+        [pattern.text for pattern in lane.paths],
+        [(check.kind, check.target, check.options) for check in lane.checks],
+        closure and (closure.include, closure.python, None if sources is None else [source.text for source in sources]),
+    )
 
 
 class Keyring:
     """Makes the keys of checks from what is on disk now; asked again after a check, it tells whether an input changed."""
 
-    def __init__(self, repo: Repository, lanes: Mapping[str, Lane], environ: Mapping[str, str], choice: DeviceChoice) -> None:
+    def __init__(
+        self,
+        repo: Repository,
+        lanes: Mapping[str, Lane],
+        environ: Mapping[str, str],
+        choice: DeviceChoice,
+        base: Mapping[str, Lane] | None = None,
+    ) -> None:
+        """base: the lanes of the base branch's tip, where they are known."""
         self._repo = repo
         self._lanes = lanes
+        self._base = base or {}
         self._environ = environ
         self.choice = choice
         self.root = repo.root
@@ -305,17 +334,9 @@ class Keyring:
                 raise UsageFault(f"no installed package brings the check kind '{check.spec.kind}'")
             inputs[check.spec.name] = found.inputs(check.spec, self.root, check.place)
         contents = Contents(self._repo)
-        within = {name: _with_needed(name, self._lanes) for name in dict.fromkeys(check.spec.lane for check in placed)}
-        lanes = [self._lanes[name] for name in dict.fromkeys(name for names in within.values() for name in names)]
-        reached = files_of(self._repo, lanes)
+        lane_files, more = self._of_lanes(dict.fromkeys(check.spec.lane for check in placed), contents)
         for check in placed:
-            for name in within[check.spec.lane]:
-                if name in reached:
-                    inputs[check.spec.name] = with_reached(inputs[check.spec.name], *reached[name])
-        of_lane = contents.files(lanes)
-        lane_files = {
-            own: {path: id_ for name in names for path, id_ in of_lane[name].items()} for own, names in within.items()
-        }
+            inputs[check.spec.name] = with_reached(inputs[check.spec.name], *more[check.spec.lane])
         files = contents.of(sorted({name for one in inputs.values() for name in one.files}))
         tools = versions(sorted({name for one in inputs.values() for name in one.tools}), self._environ)
         code = package_digest(RESULT_CODE)
@@ -333,6 +354,37 @@ class Keyring:
             )
             for check in placed
         }
+
+    def _of_lanes(
+        self, names: Iterable[str], contents: Contents
+    ) -> tuple[dict[str, dict[str, str]], dict[str, tuple[set[str], str]]]:
+        """For each lane the files of all lanes that make it run, with what can't be told of them or "".
+
+        First those that match their paths, with their ids; then those that their checks name, and what these reach.
+        The lane's own checks name what they need beside this, so its `inputs` decide about them alone.
+        """
+        from touchgate.checks.child import files_declared  # noqa: PLC0415  as in `keys`
+
+        firing = {name: _that_fire(name, self._lanes, self._base) for name in names}
+        # One of the base branch's tip may have the name of one of head's.
+        every = {id(lane): lane._replace(name=str(id(lane))) for lanes in firing.values() for lane in lanes}
+        matching = contents.files(every.values())
+        reached = files_of(self._repo, every.values())
+        lane_files, more = {}, {}
+        for name, lanes in firing.items():
+            known = [str(id(lane)) for lane in lanes]
+            lane_files[name] = {path: one for lane in known for path, one in matching[lane].items()}
+            found = [reached[lane] for lane in known if lane in reached]
+            files = {path for paths, _ in found for path in paths}
+            faults = [fault for _, fault in found if fault]
+            for lane in lanes:
+                if lane is not self._lanes.get(name):
+                    try:
+                        files.update(files_declared(lane, self.root))
+                    except DeclarationFault as fault:  # of the base's: head's are known to be well
+                        faults.append(str(fault))
+            more[name] = files, "; ".join(faults)
+        return lane_files, more
 
 
 def verify_head(repo: Repository, change: Change, options: RunOptions) -> None:

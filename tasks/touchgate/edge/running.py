@@ -80,7 +80,7 @@ def prepare(
     if running_lanes(declared, plan, shadow):
         from touchgate.results.contents import ContentsFault  # noqa: PLC0415
 
-        keyring = Keyring(repo, declared.head, options.environ, devices.choose(options.device, options.environ))
+        keyring = Keyring(repo, declared.head, options.environ, devices.choose(options.device, options.environ), declared.base)
         try:
             checks = plan_checks(declared, plan, options, keyring, store, shadow)
         except ContentsFault as fault:
