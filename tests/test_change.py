@@ -268,6 +268,31 @@ class TestAsked:
             assert f"'{base}' is ambiguous" in judge(made, base=base, head="HEAD").change.open_reason
         assert judge(made).change.base == project.git("rev-parse", "main"), "no tag is taken for the default branch"
 
+    @pytest.mark.parametrize("length", [4, 7, 12, 39])
+    @pytest.mark.parametrize("shape", ["refs/heads/{}", "refs/tags/{}", "refs/remotes/origin/{}"])
+    def test_an_id_cut_short_that_is_a_ref_s_name_is_ambiguous(self, project, length, shape):
+        """Git takes the ref without a word, and the base that was meant is another."""
+        first = project.git("rev-parse", "main")
+        second = commit_file(project, "src/one.txt")
+        short = first[:length]
+        assert judge(project, base=short, head="HEAD").change.base == first
+        ref = shape.format(short)
+        project.git("update-ref", ref, second)
+        reason = judge(project, base=short, head="HEAD").change.open_reason
+        both = {f"an id that is cut short ({first[:12]})", f"{ref} ({second[:12]})"}
+        stands, cure = reason.removeprefix(f"'{short}' is ambiguous: it stands for ").split("; ")
+        assert (set(stands.split(" and ")), cure) == (both, "write the one that is meant in full")
+        assert "is ambiguous: it stands for " in judge(project, base=f"{short}^0", head="HEAD").change.open_reason
+        assert judge(project, base=first, head="HEAD").change.base == first
+        assert judge(project, base=ref, head="HEAD").change.base == second
+        project.git("update-ref", ref, first)
+        assert judge(project, base=short, head="HEAD").change.base == first, "both name one commit"
+
+    def test_a_branch_named_like_an_id_that_is_none_is_a_branch(self, project):
+        tip = commit_file(project, "src/one.txt")
+        project.git("branch", "deadbeef")
+        assert judge(project, base="deadbeef", head="HEAD").change.base == tip
+
     def test_a_local_branch_behind_origin_s_is_what_its_name_says(self, project, tmp_path):
         commit_file(project, "src/one.txt")
         made = clone(project, tmp_path / "clone", "--branch=work")

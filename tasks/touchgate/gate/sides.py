@@ -65,6 +65,9 @@ def find(repo: Repository, name: str, source: str) -> Side:
     shapes = ("refs/heads/{}", "refs/remotes/origin/{}", "refs/remotes/{}", "refs/{}", "refs/tags/{}")
     is_id = not stem or stem in ("HEAD", "@") or re.fullmatch(_FULL_ID, stem)
     refs = [] if is_id else [shape.format(stem) for shape in shapes]
+    if refs and re.fullmatch("[0-9a-fA-F]{4,}", stem):
+        # Git takes a ref before an id that is cut short; in this shape, as of `git describe`, it is the id.
+        refs.append(f"{_SHORTENED}{stem}")
     found = repo.commits([*(f"{ref}{suffix}" for ref in refs), name])
     meant = {ref: commit for ref in refs if (commit := found[f"{ref}{suffix}"])}
     if f"refs/heads/{stem}" in meant:
@@ -74,7 +77,13 @@ def find(repo: Repository, name: str, source: str) -> Side:
         meant.setdefault(name, by_git)
     several = {commit.id: ref for ref, commit in reversed(meant.items())}
     if len(several) > 1:
-        each = " and ".join(f"{ref}{suffix if ref != name else ''} ({commit[:12]})" for commit, ref in several.items())
+        shown = {
+            commit: f"an id that is cut short{suffix}"
+            if ref.startswith(_SHORTENED)
+            else f"{ref}{suffix if ref != name else ''}"
+            for commit, ref in several.items()
+        }
+        each = " and ".join(f"{ref} ({commit[:12]})" for commit, ref in shown.items())
         return Side(None, source, f"{name!r} is ambiguous: it stands for {each}; write the one that is meant in full")
     ref, commit = next(iter(meant.items()), ("", None))
     if commit is None:
@@ -104,6 +113,7 @@ def _lack(stem: str, suffix: str, repo: Repository) -> Lack | None:
 
 
 _FULL_ID = "[0-9a-fA-F]{40}|[0-9a-fA-F]{64}"
+_SHORTENED = "touchgate-g"
 _SUFFIX = re.compile(r"[~^]|@\{")
 
 
