@@ -109,3 +109,50 @@ def test_patterns_in_inputs_are_of_the_dialect_of_paths(tmp_path):
 def test_a_pattern_that_can_t_match_is_refused(entries):
     with pytest.raises(DeclarationFault, match=r"^`inputs` holds a pattern: "):
         listed_paths(entries, "inputs")
+
+
+ATTRIBUTED = """lanes:
+  a:
+    paths: [a/**]
+    checks: [command: 'true']
+  deep:
+    paths: [d/e/*.txt, "!d/e/x.txt"]
+    checks: [command: 'true']
+  one:
+    paths: [d/one.txt]
+    checks: [command: 'true']
+  any:
+    paths: ["**/*.md"]
+    checks: [command: 'true']
+  listed:
+    paths: [none/**]
+    checks: [{command: 'true', inputs: [d/in]}]
+  reached:
+    paths: [none/**]
+    checks: [command: sh s/run.sh]
+"""
+
+
+@pytest.mark.parametrize(
+    ("file", "touched"),
+    [
+        (".gitattributes", ["a", "deep", "one", "any", "listed", "reached"]),
+        ("a/.gitattributes", ["a", "any"]),
+        ("d/.gitattributes", ["deep", "one", "any", "listed"]),
+        ("d/e/.gitattributes", ["deep", "any"]),
+        ("d/in/.gitattributes", ["any", "listed"]),
+        ("s/lib/.gitattributes", ["any", "reached"]),
+        ("d/my.gitattributes", []),
+    ],
+)
+def test_git_s_attributes_touch_the_lanes_that_have_files_there(project, file, touched):
+    """`* text eol=crlf` changes the bytes that a checkout gives, and no path of the lane's."""
+    files = {"a/f": "1\n", "d/e/y.txt": "", "d/one.txt": "", "d/in/f": "", "s/run.sh": ". s/lib/l.sh\n", "s/lib/l.sh": "\n"}
+    start(project, files, ATTRIBUTED)
+    project.write(file, "* text eol=crlf\n")
+    project.commit()
+    found = decide(project)
+    assert [name for name, one in found.items() if one[0] is Decision.RUN] == touched
+    if file == "d/.gitattributes":
+        reason = "d/.gitattributes (A) can change what is checked out for d/e/*.txt at tasks/lanes.yml:6:13"
+        assert found["deep"] == (Decision.RUN, reason, file)

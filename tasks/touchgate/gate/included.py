@@ -16,7 +16,7 @@ from touchgate.gate.git import GitFault
 from touchgate.gate.model import Included
 from touchgate.gate.named import of_lane, untold_of_check
 from touchgate.gate.patterns import PatternList
-from touchgate.gate.plan import untouched
+from touchgate.gate.plan import ATTRIBUTES, is_attributes, untouched
 from touchgate.gate.values import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -349,6 +349,12 @@ def _touch(closure: Closure, change: Change, which: str) -> Included | None:
             return Included(
                 touched.path, f"{way_to(closure, path, touched.status)}, which no pattern of the lane names{which}"
             )
+        if is_attributes(touched.path):
+            folder = touched.path[: -len(ATTRIBUTES)]
+            path = next((file for file in closure.files if file.startswith(folder)), None)
+            if path is not None:
+                how = f"{touched.path} ({touched.status}) can change what is checked out for {path}"
+                return Included(touched.path, f"{how}, which the sources of the lane reach{which}")
     return None
 
 

@@ -12,6 +12,7 @@ from functools import lru_cache
 
 from touchgate.gate.model import Included
 from touchgate.gate.patterns import PatternList
+from touchgate.gate.plan import ATTRIBUTES, is_attributes
 from touchgate.gate.shell_words import UNKNOWN, Word, tokens
 from touchgate.gate.values import TYPE_CHECKING, NamedTuple
 
@@ -111,12 +112,18 @@ class _Places:
 
     def touched_by(self, path: str) -> Iterator[tuple[str, CheckDeclaration, Entry]]:
         plain = path.rstrip("/")
+        if is_attributes(path):  # it can change all that lies beside it and below
+            path = path[: -len(ATTRIBUTES)]
+            plain = path.rstrip("/")
+            if not plain:
+                yield from (one for known in self.by_path.values() for one in known if one[2].is_listed or one[2].is_whole)
         yield from self.by_path.get(plain, ())
         yield from self.within.get(plain, ())
         for folder in _above(plain):
             yield from (one for one in self.by_path.get(folder, ()) if one[2].is_whole)
         for lane, check, patterns in self.patterns:
-            may = patterns.may_touch_below(path) is not None if path.endswith("/") else patterns.decides(path) is not None
+            is_below = not path or path.endswith("/")
+            may = patterns.may_touch_below(path) is not None if is_below else patterns.decides(path) is not None
             if may:
                 yield lane, check, Entry(path, is_listed=True)
 

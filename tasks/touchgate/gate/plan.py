@@ -13,8 +13,17 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
 
+ATTRIBUTES = ".gitattributes"
+"""Git's file that says how those beside it and below are checked out: with which line ends, through which filters."""
+
+
 class UnknownName(Exception):
     """A lane or suite was asked for that is not there: one line for a person."""
+
+
+def is_attributes(path: str) -> bool:
+    """Whether a path is such a file."""
+    return path == ATTRIBUTES or path.endswith(f"/{ATTRIBUTES}")
 
 
 def runs_in(asked: str, suites: Collection[str]) -> bool:
@@ -74,9 +83,10 @@ def plan(
     everything is due. gained: the lanes that only the base declares because head left its branch before they came.
     included: what touches lanes through what their sources include. Raises UnknownName.
 
-    A lane is touched by a path that its patterns at head or at the base branch's tip let through, by a change of the
-    file that declares it, and by a touch of a lane that it needs. A lane that head removed is skipped; one of `gained`
-    that is touched runs, though that takes merging the base branch first: skipping it would hide that nothing was run.
+    A lane is touched by a path that its patterns at head or at the base branch's tip let through, by a change of the file
+    that declares it, by git's attributes for what its patterns may match, and by a touch of a lane that it needs. A lane
+    that head removed is skipped; one of `gained` that is touched runs, though that takes merging the base branch first:
+    skipping it would hide that nothing was run.
     A lane belongs to the suites that head or the base branch's tip gives it.
     """
     if suite not in SUITES:
@@ -271,14 +281,6 @@ def _touches(head: Mapping[str, Lane], base: Mapping[str, Lane], seen: _Seen, in
     }
     for name, (path, index) in Index(_lists(differing), seen.statuses).touched(seen.statuses).items():
         found[name] = _matched(base[name], index, path, seen, " of the base branch's tip")
-    for folder in (path for path in seen.statuses if path.endswith("/")):
-        # A submodule that is not checked out: what differs inside can't be told, so whatever may lie there does.
-        for name, lane in (*head.items(), *base.items()):
-            may = None if name in found else _list(lane).may_touch_below(folder)
-            if may is not None:
-                pattern = lane.paths[may]
-                reason = f"what differs below {folder} can't be told, and {pattern.text} at {pattern.at} may match it"
-                found[name] = _Touch(reason, folder, pattern)
     for name, lane in (*head.items(), *base.items()):
         if name in found:
             continue
@@ -286,9 +288,27 @@ def _touches(head: Mapping[str, Lane], base: Mapping[str, Lane], seen: _Seen, in
         file = next((file for file in declared_in if file in seen.statuses), None)
         if file is not None:
             found[name] = _Touch(f"{seen.shown(file)} declares the lane at {lane.at}", file, None)
+    _touch_folders(found, (*head.items(), *base.items()), seen)
     for name, hit in included.items():
         found.setdefault(name, _Touch(hit.reason, hit.path, None))
     return _Direct(found, look.taken_back)
+
+
+def _touch_folders(found: dict[str, _Touch], lanes: Sequence[tuple[str, Lane]], seen: _Seen) -> None:
+    """Add the lanes that may have files where a touched path stands for all that lies there."""
+    for path in seen.statuses:
+        if path.endswith("/"):
+            # A submodule that is not checked out.
+            folder, what, verb = path, f"what differs below {path} can't be told, and", "may match it"
+        elif is_attributes(path):
+            folder, what, verb = path[: -len(ATTRIBUTES)], f"{seen.shown(path)} can change what is checked out for", ""
+        else:
+            continue
+        for name, lane in lanes:
+            may = None if name in found else _list(lane).may_touch_below(folder)
+            if may is not None:
+                pattern = lane.paths[may]
+                found[name] = _Touch(f"{what} {pattern.text} at {pattern.at} {verb}".rstrip(), path, pattern)
 
 
 def _matched(lane: Lane, index: int, path: str, seen: _Seen, which: str = "") -> _Touch:
