@@ -51,8 +51,8 @@ class Inclusion(NamedTuple):
 
 
 def named(lane: Lane) -> tuple[Name, ...]:
-    """What a lane's checks name, where its declaration does not name the sources instead."""
-    if lane.closure is not None and lane.closure.sources is not None:
+    """What a lane's checks name; nothing where its closure is switched off."""
+    if lane.closure is not None and lane.closure.sources == ():
         return ()
     return of_lane(lane)
 
@@ -131,6 +131,7 @@ class _Side:
         self.which = which
         self.commit = commit
         self._folders: dict[str, Mapping[str, TreeEntry]] = {}
+        self._linked: dict[str, bool] = {}
 
     def needs_reading(self, lane: Lane) -> bool:
         """Whether a lane's closure may hold more than what its checks name: whether a source, link or pattern is there."""
@@ -145,13 +146,35 @@ class _Side:
                 return True
         return False
 
+    def is_linked(self, name: Name) -> bool:
+        """Whether the files of a folder may lie elsewhere than its name says, or may be in several folders."""
+        return name.is_pattern or any(
+            self._lies_at(path) == "link" or self._holds_links(path) for path in name.paths() if path
+        )
+
+    def _holds_links(self, folder: str) -> bool:
+        """Whether a link lies below a folder. One that came or went since the commit is a touched path in the folder."""
+        commit = self.commit or self.change.head
+        if commit and folder not in self._linked:
+            waiting = [folder]
+            self._linked[folder] = False
+            while waiting:
+                here = waiting.pop()
+                for name, entry in (self.repo.folder(commit, here) or {}).items():
+                    if stat.S_ISLNK(entry.mode):
+                        self._linked[folder] = True
+                        return True
+                    if stat.S_ISDIR(entry.mode):
+                        waiting.append(f"{here}/{name}")
+        return self._linked.get(folder, False)
+
     def _is_to_read(self, kind: str, path: str) -> bool:
         try:
             there = self._lies_at(path)
+            if there != "file":
+                return there == "link" or (there == "folder" and kind == "word" and self._holds_links(path))
         except GitFault:
             return True  # it is told there
-        if there != "file":
-            return there == "link"
         from touchgate.gate.closure.languages import language_of  # noqa: PLC0415  most runs do without
 
         return kind in ("script", "python", "makefile") or language_of(path) is not None
@@ -202,6 +225,10 @@ class _Places:
                     for path in name.paths():
                         known = self.by_path.setdefault(path, {})
                         known[lane.name] = known.get(lane.name, False) or name.kind == "word"
+                elif name.kind in ("include", "pythonpath"):
+                    self._add_folders(lane.name, name.paths())
+            if lane.closure is not None:
+                self._add_folders(lane.name, (*lane.closure.include, *lane.closure.python))
         self.by_path.pop("", None)
         self.within: dict[str, dict[str, bool]] = {}
         """Folder or submodule -> the lanes that name something in it."""
@@ -212,6 +239,11 @@ class _Places:
         self._outs: dict[str, Callable[[str], bool]] = {}
         self._around: dict[str, list[tuple[str, str]]] = {}
         """Folder -> the lanes that name it or one above it as a whole: touched paths lie together."""
+
+    def _add_folders(self, lane: str, folders: Iterable[str]) -> None:
+        """Folders to look names up in: only as links and submodules they touch a lane by themselves."""
+        for folder in folders:
+            self.by_path.setdefault(folder, {}).setdefault(lane, False)
 
     def touched_by(self, path: str) -> Iterator[tuple[str, str]]:
         """The lanes that a touched path touches, and the named folder that it is in, or ""."""
@@ -259,9 +291,6 @@ def _of_side(side: _Side, lanes: Mapping[str, Lane], touched: dict[str, Included
     from touchgate.gate.closure.of_lanes import LaneClosures  # noqa: PLC0415  most runs do without
     from touchgate.gate.closure.tree import ClosureFault  # noqa: PLC0415
 
-    def fault_of(fault: Exception) -> Included:
-        return Included(None, f"what its sources include can't be told{side.which}: {_in_words(fault)}")
-
     try:
         closures = LaneClosures.of(side.repo, side.commit)
         with suppress(ClosureFault):  # each lane's own is told below
@@ -269,7 +298,7 @@ def _of_side(side: _Side, lanes: Mapping[str, Lane], touched: dict[str, Included
             lanes = {name: lane for name, lane in lanes.items() if name not in touched}
             closures.explore(lanes.values())
     except Exception as fault:  # noqa: BLE001  not asked again lane by lane: git may take minutes to give up
-        touched.update(dict.fromkeys(lanes, fault_of(fault)))
+        touched.update(dict.fromkeys(lanes, _fault_of(fault, side.which)))
         return
     for name, lane in lanes.items():
         try:
@@ -277,20 +306,34 @@ def _of_side(side: _Side, lanes: Mapping[str, Lane], touched: dict[str, Included
             hit = _touch(closure, side.change, side.which)
             untold.setdefault(name, closures.untold(lane, closure))
         except Exception as fault:  # noqa: BLE001  whatever it is, it must not skip the lane
-            hit = fault_of(fault)
+            hit = _fault_of(fault, side.which)
         if hit is not None:
             touched[name] = hit
 
 
+def _fault_of(fault: Exception, which: str) -> Included:
+    return Included(None, f"what its sources include can't be told{which}: {_in_words(fault)}")
+
+
 def _source_touches(closures: LaneClosures, lanes: Mapping[str, Lane], side: _Side) -> dict[str, Included]:
     """Lane -> a touched path that is a source of it, which can be told before any source is read."""
+    from touchgate.gate.closure.tree import ClosureFault  # noqa: PLC0415  it is imported by now
+
     found = {}
     for lane in lanes.values():
-        paths = {source.path for source in closures.sources(lane)}
+        paths = dict.fromkeys((source.path for source in closures.sources(lane)), "")
+        try:
+            for path, folder in closures.linked(lane, side.is_linked):
+                paths.setdefault(path, folder)
+        except ClosureFault as fault:  # nothing below asks for the folders again
+            found[lane.name] = _fault_of(fault, side.which)
+            continue
         hit = next((one for one in side.change.paths if one.path in paths), None)
         if hit is not None:
-            reason = f"{hit.path} ({hit.status}) is a source of the lane, which no pattern of the lane names{side.which}"
-            found[lane.name] = Included(hit.path, reason)
+            folder = paths[hit.path]
+            how = f"comes with {folder}, which a check of the lane names, and" if folder else "is a source of the lane,"
+            lacks = "no pattern of it does" if folder else "which no pattern of the lane names"
+            found[lane.name] = Included(hit.path, f"{hit.path} ({hit.status}) {how} {lacks}{side.which}")
     return found
 
 

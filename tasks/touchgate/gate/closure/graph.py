@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from touchgate.gate.closure.references import Found, Reference, Settings
     from touchgate.gate.closure.tree import Tree
 
+UNREAD = "unread"
+"""How a source is read that counts, and whose own names do not."""
 MOST_FILES = 200_000
 """Files of one closure: beyond that something else is wrong."""
 
@@ -100,7 +102,7 @@ class Graph:
         walk = _Walk(self.tree)
         for source in dict.fromkeys(Source(one) if isinstance(one, str) else one for one in sources):
             for path in self.tree.at(source.path):
-                language = source.read_as or language_of(path)
+                language = None if source.read_as == UNREAD else source.read_as or language_of(path)
                 walk.reach(path, (language,) if language else (), None)
         unresolved: dict[Unknown, None] = {}
         unfound: dict[Unfound, None] = {}

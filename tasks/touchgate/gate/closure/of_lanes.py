@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from touchgate.gate.closure import naming
 from touchgate.gate.closure.cache import Cache, default_folder
-from touchgate.gate.closure.graph import Closure, Graph, Source
+from touchgate.gate.closure.graph import UNREAD, Closure, Graph, Source
 from touchgate.gate.closure.references import Settings
 from touchgate.gate.closure.tree import CommitTree, Tree, WorkTree
 from touchgate.gate.dialect import literal_head
@@ -16,7 +16,7 @@ from touchgate.gate.included import named, taken_back
 from touchgate.gate.patterns import PatternList
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from touchgate.gate.git import Repository
     from touchgate.gate.model import Lane
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 MANIFEST = "manifest.json"
 """Of a folder of vectors: it names the decoder and its kernel."""
+_ONLY_SOURCES = ("cargo", "code", "testpaths", "vectors")
+"""Kinds of names that stand for no word of a check: not counted where the sources are declared."""
 _NAMED_IN_MANIFEST = re.compile(rb'"([^"\\\n]+\.(?:py|cu))"')
 
 
@@ -63,20 +65,20 @@ class LaneClosures:
         return [Source(link) for folder in folders if folder and (link := self.tree.gitlink(folder))]
 
     def sources(self, lane: Lane, settings: Settings | None = None, *, whole: bool = False) -> list[Source]:
-        """A lane's sources: what its declaration lets through, else what its checks name. whole: as above."""
+        """A lane's sources: what its declaration lets through, beside it unread what its checks name. whole: as above."""
         settings = self.settings(lane) if settings is None else settings
-        declared = lane.closure
-        if declared is not None and declared.sources is not None:
-            return [Source(path) for path in self.declared(lane)]
+        is_declared = lane.closure is not None and lane.closure.sources is not None
         is_out = (lambda _: False) if whole else taken_back(lane)
-        found: dict[Source, None] = {}
+        found: dict[Source, None] = dict.fromkeys(map(Source, self.declared(lane) if is_declared else ()))
         for name in named(lane):
+            if is_declared and name.kind in _ONLY_SOURCES:
+                continue
             if name.kind == "vectors":
                 found.update(dict.fromkeys(map(Source, self._of_vectors(name))))
                 continue
             for meant in naming.files(name, self.tree, settings):
                 if not meant.is_below or not is_out(meant.path):
-                    found[Source(meant.path, meant.read_as)] = None
+                    found[Source(meant.path, UNREAD if is_declared else meant.read_as)] = None
         return list(found)
 
     def declared(self, lane: Lane) -> list[str]:
@@ -87,6 +89,15 @@ class LaneClosures:
     def below(self, lane: Lane) -> list[str]:
         """All files of the folders that a lane's checks name as a whole."""
         return [path for name in named(lane) for folder in naming.folders(name, self.tree) for path in self.tree.below(folder)]
+
+    def linked(self, lane: Lane, is_wanted: Callable[[Name], bool]) -> Iterator[tuple[str, str]]:
+        """What is below the folders that a lane's checks name, with the links on the way and their ends: (path, folder)."""
+        is_out = taken_back(lane)
+        for name in named(lane):
+            for folder in naming.folders(name, self.tree) if name.kind == "word" and is_wanted(name) else ():
+                for path in self.tree.below(folder):
+                    if not is_out(path):
+                        yield from ((one, folder) for one in (path, *self.tree.behind(path)))
 
     def untold(self, lane: Lane, closure: Closure) -> tuple[str, ...]:
         """What a lane's closure leaves open, each with its place: a name that only a run can tell, a list that is empty."""
@@ -155,7 +166,8 @@ def matching(patterns: Sequence[str], tree: Tree) -> list[str]:
             listed.update(dict.fromkeys(tree.below(folder)))
     chosen = PatternList(patterns)
     whole = [link for folder in folders if folder and (link := tree.gitlink(folder))]
-    found = [path for path in listed if chosen.decides(path) is not None or _may_hold(path, heads, tree)]
+    deep = {head for text in patterns if (head := literal_head(text)) in heads and re.search(r"/|\*\*", text[len(head) :])}
+    found = [path for path in listed if chosen.decides(path) is not None or _may_hold(path, deep, tree)]
     return list(dict.fromkeys((*whole, *found)))
 
 

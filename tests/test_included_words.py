@@ -1,0 +1,140 @@
+"""What the words of commands mean beyond plain files: folders however they are written, links, submodules, configuration."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from touchgate.gate.cli import main
+
+from .test_included_commands import decides, lane, start
+
+__all__ = ["decides"]
+
+
+def command(text, more=""):
+    return lane(f"command: {json.dumps(text)}", more)
+
+
+def touching(decides, files):
+    return " ".join(path for path in files if decides(path))
+
+
+@pytest.mark.parametrize(
+    ("check", "files"),
+    [
+        ("./t m", {"t": "", "m": ("real",), "real/f": ""}),
+        ("./t m/", {"t": "", "m": ("real",), "real/f": ""}),
+        ("./t m/in", {"t": "", "m": ("real",), "real/in/f": ""}),
+        ("./t m", {"t": "", "m/l": ("../real/f",), "real/f": ""}),
+        ("./t m", {"t": "", "m/deep/l": ("../../real",), "real/x/f": ""}),
+        ("./t m*", {"t": "", "m1": ("real",), "real/f": ""}),
+        ("./t m*", {"t": "", "m1/f": ""}),
+        ("sh t.sh", {"t.sh": "ls m\n", "m": ("real",), "real/f": ""}),
+    ],
+)
+def test_folders_along_links(project, decides, check, files):
+    start(project, {**files, "other/f": ""}, command(check))
+    asked = [path for path, text in files.items() if not isinstance(text, tuple)]
+    assert touching(decides, [*asked, "other/f"]) == " ".join(asked)
+
+
+def test_what_is_taken_back_comes_along_no_link(project, decides):
+    files = {"t": "", "m": ("real",), "real/f": "", "real/g": ""}
+    start(project, files, command("./t m").replace("[nothing]", "['m/*', '!m/g']"))
+    assert touching(decides, ["real/f", "real/g"]) == "real/f"
+
+
+@pytest.fixture
+def bumped(project, tmp_path, monkeypatch, capsys):
+    """Whether a lane runs when the submodule at a path is moved to another commit, with files and lanes of one's own."""
+
+    def of(path, files, lanes):
+        start(project, files, lanes)
+        for commit in ("1" * 40, "2" * 40):
+            project.git("update-index", "--add", "--cacheinfo", f"160000,{commit},{path}")
+            project.git("commit", "-qm", commit)
+            if commit.startswith("1"):
+                project.git("branch", "-qf", "main")
+        monkeypatch.chdir(project.root)
+        assert main(["main", "work"], project.environ) == 0
+        return capsys.readouterr().out == "true\n"
+
+    return of
+
+
+@pytest.mark.parametrize(
+    ("check", "more"),
+    [
+        ("PYTHONPATH=third/sub python m.py", ""),
+        ("PYTHONPATH=third/sub/src ./m.py", ""),
+        ("python m.py", "    closure: {python: [third/sub/a]}\n"),
+        ("python m.py", "    closure: {include: [third/sub]}\n"),
+        ("sh m.sh", ""),
+        ("pytest m.py", ""),
+        ("cargo test", ""),
+        ("ninja", "    closure: {from: ['third/sub/*.py']}\n"),
+        ("ninja", "    closure: {from: ['third/**/*.py']}\n"),
+        ("ninja", "    closure: {from: ['third/s*/*.py']}\n"),
+        ("cat third/sub/*.txt", ""),
+    ],
+)
+def test_a_submodule_that_names_lead_into(bumped, check, more):
+    files = {
+        "m.py": "import x\n",
+        "m.sh": "export PYTHONPATH=third/sub\n./m.py\n",
+        "pytest.ini": "[pytest]\npythonpath = third/sub\n",
+        "Cargo.toml": "[workspace]\nmembers = ['third/sub/*']\n",
+    }
+    assert bumped("third/sub", files, command(check, more))
+
+
+@pytest.mark.parametrize("check", ["PYTHONPATH=lib python m.py", "cat other/*.txt", "cargo test"])
+def test_a_submodule_that_no_name_leads_into(bumped, check):
+    files = {"m.py": "import x\n", "Cargo.toml": "[workspace]\nmembers = ['lib/*']\n", "lib/x.py": "", "other/a.txt": ""}
+    assert not bumped("third/sub", files, command(check))
+
+
+def test_a_submodule_that_no_pattern_reaches_into(bumped):
+    assert not bumped("third/sub", {"a.py": ""}, command("ninja", "    closure: {from: ['*.py', 'other/*.py']}\n"))
+
+
+FROM = "    closure: {from: [b/y.py]}\n"
+
+
+@pytest.mark.parametrize(
+    ("check", "expected"),
+    [
+        ("a/x.sh", "a/x.sh b/y.py c/z.py"),
+        ("python -m a.m", "a/m.py b/y.py c/z.py"),
+        ("ls a", "a/x.sh a/in.py a/m.py b/y.py c/z.py"),
+        ("cat a/*.sh", "a/x.sh b/y.py c/z.py"),
+        ("make", "b/y.py c/z.py Makefile"),
+    ],
+)
+def test_words_count_beside_declared_sources(project, decides, check, expected):
+    files = {
+        "a/x.sh": "python a/in.py\n",
+        "a/in.py": "",
+        "a/m.py": "import a.in\n",
+        "b/y.py": "import c.z\n",
+        "c/z.py": "",
+        "Makefile": "all:\n\tpython a/in.py\n",
+    }
+    start(project, files, command(check, FROM))
+    assert touching(decides, files) == expected
+    start(project, files, command(check, "    closure: none\n"))
+    assert touching(decides, files) == ""
+
+
+@pytest.mark.parametrize("root", ["", "deep/"])
+def test_src_of_each_folder_above(project, decides, root):
+    files = {
+        f"{root}pk/src/p/m.py": "",
+        f"{root}pk/src/p/o.py": "",
+        f"{root}pk/tests/test_a.py": "import p.m\n",
+        "src/q.py": "",
+    }
+    start(project, files, lane(f"pytest: {root}pk/tests"))
+    assert touching(decides, files) == f"{root}pk/src/p/m.py {root}pk/tests/test_a.py"
