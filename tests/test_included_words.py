@@ -46,6 +46,45 @@ def test_what_is_taken_back_comes_along_no_link(project, decides):
     assert touching(decides, ["real/f", "real/g"]) == "real/f"
 
 
+@pytest.mark.parametrize(
+    ("check", "expected"),
+    [
+        ("./tool ./b", "b/t.sh b/c/u"),
+        ("./tool --dir ./b", "b/t.sh b/c/u"),
+        ("npm --prefix ./b test", "b/t.sh b/c/u"),
+        ("cd b && tool ./c", "b/c/u"),
+        ('find "$PWD/b/c"', "b/c/u"),
+        ('cat "$(pwd)/b/c/u"', "b/c/u"),
+        ("$(pwd)/b/t.sh", "b/t.sh b/c/u"),
+        ("sh s.sh", "b/t.sh b/c/u s.sh"),
+        ("make", "b/t.sh b/c/u Makefile"),
+        ("echo b/t.sh | xargs sh", "b/t.sh b/c/u"),
+        ("set -- b/t.sh; sh $1", "b/t.sh b/c/u"),
+        ("trap 'b/t.sh' EXIT", "b/t.sh b/c/u"),
+        ("echo b", ""),
+        ("cd q && python -m z.y", "q/z/y.py q/w.py"),
+        ("(cd q; python -m unittest z.y)", "q/z/y.py q/w.py"),
+        ("cd q && python -m pytest z/y.py", "q/z/y.py q/w.py"),
+        ("sh q.sh", "q/z/y.py q/w.py q.sh"),
+        ("docker run -v ./b:/x img", "b/t.sh b/c/u"),
+        ("awk -fb/c/u", "b/c/u"),
+    ],
+)
+def test_words_however_they_are_written(project, decides, check, expected):
+    files = {
+        "b/t.sh": "cat b/c/u\n",
+        "b/c/u": "",
+        "q/z/y.py": "import w\n",
+        "q/w.py": "",
+        "s.sh": "ls ./b\n",
+        "q.sh": "cd q\npython -m z.y\n",
+        "Makefile": "all:\n\tfind ./b\n",
+        "other": "",
+    }
+    start(project, files, command(check))
+    assert touching(decides, files) == expected
+
+
 @pytest.fixture
 def bumped(project, tmp_path, monkeypatch, capsys):
     """Whether a lane runs when the submodule at a path is moved to another commit, with files and lanes of one's own."""

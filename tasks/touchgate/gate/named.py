@@ -38,7 +38,7 @@ _NO_FILES = frozenset(
         *("ulimit", ":"),
     )
 )
-"""Programs whose words are no inputs."""
+"""Programs whose words are texts: a file among them may be handed on, a folder is a name."""
 _NO_FOLDERS = frozenset(
     (
         *("make", "gmake", "ninja", "cargo", "git", "go", "npm", "npx", "pnpm", "yarn", "docker", "podman", "doit"),
@@ -68,6 +68,12 @@ _ANSWERED = re.compile(
     re.DOTALL,
 )
 """What a caller gives, whose words are looked at there, and what holds no path of the tree."""
+_PARTS = re.compile(r"[=:,@]")
+_PARTS_OF_PATTERN = re.compile(r"[=:@]")
+_MOST_PARTS = 256
+"""Parts of one word."""
+_GLUED = re.compile(r"-[A-Za-z][^-\s=]*[/.]")
+"""A path right behind the letter of an option."""
 _SYSTEM = re.compile(r"/(?:dev|tmp|usr|bin|sbin|etc|proc|sys|var|opt|lib|lib64|run|nix)(?:/|$)")
 _MOST_VALUES = 64
 """Values of one variable."""
@@ -196,6 +202,7 @@ def of_makefile(text: str) -> list[Name]:
             if assigned:
                 value = " ".join(word.text for word in tokens(assigned[2], variables) if isinstance(word, Word))
                 reader.remember(assigned[1], value)
+                reader.searched(assigned[1], value)
         names += [name._replace(line=name.line + number) for name in reader.names]
         number += line.count("\n") + 1
     return names
@@ -260,7 +267,7 @@ class _Reader:
         if program not in _NO_FILES:
             for word in every[: len(every) - len(words)]:
                 self.values(word, kind)
-        self.quoted(every, is_text=program in _NO_FILES)
+        self.quoted(every, is_text=program in _NO_FILES and program != "trap")
         if program in ("cd", "pushd"):
             self.change_folder([word.text for word in words[1:] if not word.text.startswith("-")])
             return
@@ -268,7 +275,9 @@ class _Reader:
             self.assigned(word)
             if program == "local":
                 self.values(word, "bare")
-        if program and program not in _NO_FILES:
+        if program in _NO_FILES:
+            self.words(words, "file")
+        elif program:
             self.runs(words, kind)
             if every[0].text == "eval":
                 self.unknown(words[0])
@@ -383,11 +392,15 @@ class _Reader:
             before = self.variables.get(variable[:-1], [""]) if variable.endswith("+") else [""]
             for one in list(before):
                 self.remember(variable.rstrip("+"), f"{one}{value}")
-        variable = variable.rstrip("+")
+        self.searched(variable.rstrip("+"), value)
+
+    def searched(self, variable: str, value: str) -> None:
+        """The folders of a variable for which there are some."""
         kind = "pythonpath" if variable == "PYTHONPATH" else "include" if variable in _INCLUDE_VARIABLES else None
-        for part in value.split(":") if kind else ():
-            plain = _known(part)
-            if plain:
+        for part in re.split(r"[:\s]+", value) if kind else ():
+            match = _LEADS.match(part)
+            plain = _known(part[match.end() :] if match else part)
+            if plain and not plain.startswith("-"):
                 self.add(kind or "", plain)
 
     def words(self, words: Sequence[Word], kind: str) -> None:
@@ -409,7 +422,10 @@ class _Reader:
             else:
                 is_program = "/" in text and (not place or text.startswith("./"))
                 if (place or is_program) and word not in self.taken:
-                    self.paths(word, "script" if is_program and not word.is_pattern else kind)
+                    if is_program and not word.is_pattern:
+                        self.paths(word, "script")
+                    if place or word.is_pattern:
+                        self.paths(word, kind)
 
     def folder_of(self, text: str) -> None:
         plain = _known(text)
@@ -417,16 +433,21 @@ class _Reader:
             self.add("include", plain)
 
     def paths(self, word: Word, kind: str) -> None:
-        texts = [word.text]
-        if "=" in word.text:
-            texts += word.text.partition("=")[2].split(",")
-        if word.text.startswith(("@", "-@")):
-            texts.append(word.text.lstrip("-@"))
-        for text in texts:
-            plain = _known(text.partition("::")[0])
+        """The word, and its parts: `--a=b`, `b:c`, `b,c`, `@b`, `-fb`, `-Wp,-Ib`. What is no file means nothing later."""
+        whole = word.text.partition("::")[0]
+        split = (_PARTS_OF_PATTERN if word.is_pattern else _PARTS).split(whole)
+        parts = [part.strip("\"'<>") for part in split[:_MOST_PARTS]]
+        values = {part for part in whole.partition("=")[2].split(",") if part}
+        for text in dict.fromkeys((whole, *values, *parts)):
+            match = _LEADS.match(text)
+            if match:
+                self.folder_of(text[match.end() :])
+                continue
+            plain = _known(text[2:] if _GLUED.match(text) else text)
             if plain and not plain.startswith("-"):
-                bare = "word" if "/" in plain else "file"
-                self.add(bare if kind == "bare" else kind, plain, word)
+                is_bare = kind == "bare" or (kind == "word" and text != whole and text not in values)
+                bare = "word" if "/" in text else "file"
+                self.add(bare if is_bare else kind, plain, word)
 
     def known(self, words: list[Word]) -> None:
         """What is known of the program that is run, wherever in the line it stands."""
@@ -491,11 +512,13 @@ class _Reader:
             self.taken.add(word)
             self.unknown(word._replace(text=UNKNOWN if UNKNOWN in word.text else ""))
             if is_code:
+                self.starts_here(word)
                 self.add("code", word.text, word)
             else:
                 self.module(word, words[1:])
 
     def module(self, word: Word, rest: Sequence[Word]) -> None:
+        self.starts_here(word)
         if word.text in _PYTESTS:
             self.pytest(rest)
         elif word.text in _RUNNERS:
@@ -504,6 +527,11 @@ class _Reader:
             self.unittest(rest)
         elif _DOTTED.fullmatch(word.text):
             self.add("module", word.text, word)
+
+    def starts_here(self, word: Word) -> None:
+        """With -m and -c Python's imports start from the folder that it runs in."""
+        if self.here[-1]:
+            self.names.append(Name("pythonpath", self.here[-1], ("",), self.line - 1 + word.line))
 
     def unittest(self, words: Sequence[Word]) -> None:
         plain = [word for word in words if not word.text.startswith("-")]

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 __all__ = ["VERSION", "implied", "read", "resolve"]
 
-VERSION = 2
+VERSION = 3
 
 
 def read(text: bytes) -> Found:

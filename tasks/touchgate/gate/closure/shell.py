@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from touchgate.gate.closure.references import Settings
     from touchgate.gate.closure.tree import Tree
 
-VERSION = 2000 + python.VERSION
+VERSION = 3000 + python.VERSION
 
 FOLDERS = ("include", "pythonpath")
 """References that name folders to look other names up in; see `folders_of`."""
