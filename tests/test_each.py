@@ -6,6 +6,7 @@ import json
 import random
 import re
 import shutil
+import subprocess
 import textwrap
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from touchgate.gate.asked import Asked, parse
 from touchgate.gate.declarations import read_lanes
 from touchgate.gate.declared import read_both
 from touchgate.gate.git import Repository
+from touchgate.gate.listed import as_patterns, inputs_of
 from touchgate.gate.located import DeclarationError
 from touchgate.gate.model import At, Decision, Each
 from touchgate.gate.patterns import PatternList
@@ -195,15 +197,89 @@ def test_names_that_are_commands():
     ]
 
 
-@pytest.mark.parametrize(
-    "folder", ["crates/a b", "crates/$(x)", "crates/a'b", "crates/ä", "crates/-rf", "crates/a*", "crates/a\n"]
-)
-def test_folders_that_would_mean_something_to_a_shell_or_a_pattern(folder):
-    (problem,) = mistakes(one("crates/*"), folder, "crates/fine")
-    assert "which can't stand in a lane's fields" in problem
-    assert problem.startswith("f:2:14: ")
-    assert problem.isprintable()
-    assert list(lanes(one(r"['crates/*', '!crates/[b-z]*', crates/fine]"), "crates/a", "crates/fine")) == ["ws-a", "ws-fine"]
+ODD = [
+    "a b",
+    "$(x)",
+    "a'b",
+    "ä",
+    "-rf",
+    "a*",
+    "a\n",
+    "c++",
+    "a:b",
+    "[id]",
+    "!x",
+    "#x",
+    "a\\b",
+    'a"b',
+    "{name}",
+    "@s",
+    "`x`",
+    " ",
+    "$HOME",
+]
+
+
+@pytest.mark.parametrize("name", ODD)
+def test_a_folder_with_any_name_has_a_lane(name):
+    """One of them must not stop all others; its name is one word in a command, and means itself in a pattern."""
+    source = """
+        lanes:
+          ws:
+            each: crates/*
+            about: "the {name}"
+            paths: ["{path}/**", "!x-{name}/*.md"]
+            needs: ["t-{name}"]
+            checks:
+              - command: |
+                  # don't count {name}
+                  printf '%s\\n' {name} "x{path}" 'y{name}' "$(printf %s "{name}")" ${HOME:+{name}}
+                inputs: ["{path}", "{path}/*.txt"]
+          "t-{name}":
+            each: crates/*
+            paths: [x]
+            checks: [command: x]
+    """
+    made = lanes(source, f"crates/{name}", "crates/fine")
+    assert len(made) == 4
+    (lane,) = [lane for lane in made.values() if lane.name.startswith("ws-") and lane.name != "ws-fine"]
+    assert re.fullmatch(r"ws-[A-Za-z0-9._-]+", lane.name)
+    assert lane.needs[0].lane == f"t-{lane.name.removeprefix('ws-')}"
+    assert (lane.each.name, lane.each.path) == (name, f"crates/{name}")
+    assert lane.about.isprintable()
+    patterns = PatternList([pattern.text for pattern in lane.paths])
+    assert patterns.decides(f"crates/{name}/src/a") == 0
+    assert patterns.decides("crates/fine/a") is None
+    inputs = PatternList(as_patterns(inputs_of(lane.checks[0])))
+    assert inputs.decides(f"crates/{name}/deep/a") is not None
+    assert inputs.decides("crates/fine/a") is None
+    done = subprocess.run(
+        ["/bin/sh", "-c", lane.checks[0].target], capture_output=True, text=True, env={"HOME": "/h"}, check=True
+    )
+    expected = [name, f"xcrates/{name}", f"y{name}", name.rstrip("\n")]  # `$()` takes line ends away
+    assert done.stdout.startswith("".join(f"{word}\n" for word in expected))
+
+
+def test_names_of_odd_folders_are_kept_apart():
+    made = lanes(one("crates/*"), "crates/c++", "crates/c--", "crates/c  ", "crates/c")
+    assert len(made) == 4
+    assert {name for name in made if not re.fullmatch("ws-c-[0-9a-f]{8}", name)} == {"ws-c", "ws-c--"}
+
+
+@pytest.mark.parametrize("name", ["c++", "my crate", "a\n:*", "b\udcff"])
+def test_an_odd_folder_gates_by_its_files(project, name):
+    project.git("checkout", "-q", "main")
+    text = "lanes:\n  ws: {each: crates/*, paths: ['{path}/**'], checks: [command: \"test -f '{path}/f'\"]}\n"
+    project.write("tasks/lanes.yml", text)
+    project.write(f"crates/{name}/f", "1\n")
+    project.write("crates/fine/f", "1\n")
+    project.commit()
+    project.git("checkout", "-q", "-B", "work")
+    project.write(f"crates/{name}/f", "2\n")
+    done = project.doit()
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "1 passed" in done.stdout
+    assert "ws-fine:command" not in done.stdout
 
 
 def test_too_many_folders():

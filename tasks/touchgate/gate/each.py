@@ -11,6 +11,7 @@ import re
 
 from touchgate.gate import located
 from touchgate.gate.check_declarations import NAME, NAME_CURE
+from touchgate.gate.each_fields import FIELD, as_name, fill_lane
 from touchgate.gate.located import Mapping_, Node, Problem, Scalar, Sequence, did_you_mean
 from touchgate.gate.model import Each
 from touchgate.gate.patterns import PatternList, list_faults
@@ -28,11 +29,7 @@ MOST_FOLDERS = 10_000
 MOST_NODES = 2_000_000
 """Of all lanes that one declaration stands for, counted as in YAML."""
 
-# `${x}` is the shell's.
-_FIELD = re.compile(r"(?<!\$)\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _SPECIAL = re.compile(r"[*?+\[\\]")
-_PLAIN_PATH = re.compile(r"[A-Za-z0-9._@][A-Za-z0-9._@-]*(/[A-Za-z0-9._@][A-Za-z0-9._@-]*)*")
-"""What means itself to a shell and to a pattern, whoever names the folders."""
 
 
 def lanes_of(
@@ -69,9 +66,9 @@ def lanes_of(
     made = []
     for path in found:
         values = {"name": path.rpartition("/")[2], "path": path}
-        entries = {name: fill(value, values) for name, value in fields.entries.items()}
+        entries = {name: fill_lane(name, value, values) for name, value in fields.entries.items()}
         one = Each(key.text, values["name"], path, written.at)
-        made.append((fill_text(template, values), one, Mapping_(node.at, fields.keys, entries, node.size, node.depth)))
+        made.append((as_name(template, values), one, Mapping_(node.at, fields.keys, entries, node.size, node.depth)))
     return made
 
 
@@ -81,7 +78,7 @@ def nameable(
     """Those of the lanes that can have their names. names: what is declared already, and where."""
     kept: dict[str, tuple[str, Each, Mapping_]] = {}
     for name, one, fields in made:
-        what = f"'each': the folder '{one.path}' gives lane '{name}', which"
+        what = f"'each': the folder '{shown(one.path)}' gives lane '{name}', which"
         cure = 'rename the folder, or leave it out with "!..." in a list'
         if not re.fullmatch(NAME, name):
             problems.append(Problem(one.at, f"{what} is no name of a lane", f"{NAME_CURE}; {cure}"))
@@ -116,13 +113,6 @@ def folders_of(
     if not kept and not may_be_empty(patterns):
         message = "'each' matches no folder, so nothing would ever run"
         problems.append(Problem(node.at, message, "name a folder that holds a file git knows, or take the lane out"))
-    for path in kept:
-        if not _PLAIN_PATH.fullmatch(path):
-            message = f"'each' matches the folder '{shown(path)}', which can't stand in a lane's fields"
-            problems.append(
-                Problem(node.at, message, 'take letters, digits and ._@- for its path, or leave it out with "!..." in a list')
-            )
-            return []
     return kept
 
 
@@ -201,26 +191,9 @@ def _below(reached: Iterable[str], level: str, folders: Callable[[str], Iterable
 # ---- the fields
 
 
-def fill_text(text: str, values: Mapping[str, str]) -> str:
-    """The text with its fields filled in; every other brace stays."""
-    return _FIELD.sub(lambda found: values.get(found.group(1), found.group()), text)
-
-
-def fill(node: Node, values: Mapping[str, str]) -> Node:
-    """The node with the fields of all texts in it filled in, keys left as they are. Places stay."""
-    if isinstance(node, Scalar):
-        filled = fill_text(node.text, values)
-        # What was filled in is text, whatever YAML would take it for.
-        return node if filled == node.text else Scalar(node.at, filled, plain=False)
-    if isinstance(node, Sequence):
-        return Sequence(node.at, [fill(item, values) for item in node.items], node.size, node.depth)
-    entries = {key: fill(value, values) for key, value in node.entries.items()}
-    return Mapping_(node.at, node.keys, entries, node.size, node.depth)
-
-
 def has_field(text: str) -> bool:
     """Whether there is something to fill in."""
-    return _FIELD.search(text) is not None
+    return FIELD.search(text) is not None
 
 
 def field_faults(node: Node, problems: list[Problem]) -> None:
@@ -241,7 +214,7 @@ def field_faults(node: Node, problems: list[Problem]) -> None:
 
 def text_faults(text: str, at: At, problems: list[Problem]) -> None:
     """Report fields of one text that do not exist."""
-    for name in dict.fromkeys(_FIELD.findall(text)):
+    for name in dict.fromkeys(FIELD.findall(text)):
         if name not in FIELDS:
             guess = did_you_mean(name, FIELDS)
             hint = guess or f"there are {{name}} and {{path}}; for the braces themselves write {{ {name} }}"

@@ -51,6 +51,8 @@ def as_patterns(entries: Iterable[str]) -> list[str]:
     for entry in entries:
         if is_pattern(entry):
             found.append(entry)
+            if not re.search(r"[*?+\[]|^!", re.sub(r"\\.", "x", entry, flags=re.DOTALL)):  # escapes alone: one file or folder
+                found.append(f"{entry}/**")
         elif entry == ".":
             found.append("**")
         else:
