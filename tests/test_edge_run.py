@@ -106,21 +106,6 @@ def test_what_only_the_base_s_declaration_is_touched_by_is_no_old_result(project
         assert [end for end in ends(report(project)) if end[0] == "z:command"] == [("z:command", verdict, False)]
 
 
-@pytest.mark.parametrize("name", ["HOME", "USER", "TMPDIR", "CARGO_HOME"])
-def test_a_variable_that_a_check_sees_is_in_its_key(project: Project, name: str) -> None:
-    """Else `test "$HOME" = ...` would be answered for another HOME."""
-    lanes = "lanes:\n  z: {paths: [lib/**], checks: [{command: 'test \"$" + name + "\" = /tmp'}]}\n"
-    project.write("tasks/more.yml", lanes)
-    (project.root.parent / "other").mkdir()
-    known = {**project.environ, name: "/tmp"}
-    for value, end in (
-        ("/tmp", ("passed", False)),
-        (str(project.root.parent / "other"), ("failed", False)),
-        ("/tmp", ("passed", True)),
-    ):
-        assert ends(report(project, "z", environ={**known, name: value})) == [("z:command", *end)]
-
-
 def test_a_failure_shows_its_output_log_and_repeat_and_only_it_runs_again(project: Project) -> None:
     project.write("src/a.txt", "changed\n")
     project.write("lib/b.txt", "")

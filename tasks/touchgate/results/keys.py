@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 SCHEMA = 1
 
-_FIXED = (
+_CHANGES_RESULTS = (
     r"CUDA_.*",
     r"NVIDIA_.*",
     r"NVCC_.*",
@@ -32,24 +32,22 @@ _FIXED = (
     r"LANG|LANGUAGE|LC_.*",
     r"TZ",
     r"PYTHON(PATH|HOME|HASHSEED|OPTIMIZE|UTF8|IOENCODING|WARNINGS|NOUSERSITE|SAFEPATH)",
-    r"PYTHON(UNBUFFERED|DONTWRITEBYTECODE|PYCACHEPREFIX|FAULTHANDLER)",
     r"OMP_.*|OPENBLAS_.*|MKL_.*",
+)
+_ONLY_PLACES = (
     r"PATH",
     r"HOME|USER|LOGNAME|SHELL|TERM",
     r"TMPDIR",
-    # Not those of a login, such as XDG_SESSION_ID: with each there would be no result any more.
-    r"XDG_(CACHE|CONFIG|DATA|STATE)_HOME|XDG_(CONFIG|DATA)_DIRS",
+    r"XDG_.*",
     r"CARGO_HOME|RUSTUP_HOME|VIRTUAL_ENV|CONDA_PREFIX",
     r"SSL_CERT_(FILE|DIR)",
     r"(?i:https?_proxy|no_proxy|all_proxy)",
+    r"PYTHON(UNBUFFERED|DONTWRITEBYTECODE|PYCACHEPREFIX|FAULTHANDLER)",
+    # Which of the host's GPUs, and where the driver caches: the device's facts stand in the key instead.
+    r"CUDA_VISIBLE_DEVICES|CUDA_DEVICE_ORDER|CUDA_CACHE_.*|NVIDIA_VISIBLE_DEVICES",
 )
-"""What checks see. All of it is in the key by value, for a check may ask: only so it is no guess what matters to it."""
-_NOT_KEYED = r"CUDA_VISIBLE_DEVICES|CUDA_DEVICE_ORDER|CUDA_CACHE_.*|NVIDIA_VISIBLE_DEVICES"
-"""Which of the host's GPUs, told when the lease is held, and where the driver caches: the device's facts stand in the key."""
-_GIVEN = {"TERM": "dumb"}
-"""What all checks see alike: their output goes into a file, whatever terminal the run was started from."""
-_SEEN = re.compile("|".join(_FIXED))
-_UNKEYED = re.compile(_NOT_KEYED)
+_KEYED = re.compile("|".join(_CHANGES_RESULTS))
+_UNKEYED = re.compile("|".join(_ONLY_PLACES))
 
 
 @dataclass(frozen=True)
@@ -136,22 +134,18 @@ def _plain_name(name: object, where: str) -> str:
 def visible_environment(environ: Mapping[str, str], declared: Iterable[str]) -> tuple[dict[str, str], list[str]]:
     """What a check sees of `environ`: the fixed list and the declared names. And the names withheld, sorted."""
     wanted = set(declared)
-    seen = {
-        name: value if name in wanted else _GIVEN.get(name, value)
-        for name, value in environ.items()
-        if name in wanted or _SEEN.fullmatch(name)
-    }
+    seen = {name: value for name, value in environ.items() if name in wanted or _is_fixed(name)}
     return seen, sorted(name for name in environ if name not in seen)
 
 
 def key_environment(environ: Mapping[str, str], declared: Iterable[str], root: str = "") -> dict[str, str | None]:
-    """What belongs in the key: all that a check sees, but which GPU it is given; declared names are None where unset.
+    """What belongs in the key: the declared names, None where unset, and those of the fixed list that change results.
 
     The checkout's path `root` inside a value is written `$ROOT`, so that two clones agree.
     """
     values: dict[str, str | None] = dict.fromkeys(declared)
-    for name, value in visible_environment(environ, values)[0].items():
-        if name in values or not (_UNKEYED.fullmatch(name) or name in _GIVEN):
+    for name, value in environ.items():
+        if name in values or (_KEYED.fullmatch(name) and not _UNKEYED.fullmatch(name)):
             values[name] = _without_root(value, root)
     return values
 
@@ -159,6 +153,10 @@ def key_environment(environ: Mapping[str, str], declared: Iterable[str], root: s
 def _without_root(value: str, root: str) -> str:
     root = root.rstrip("/")
     return re.sub(rf"(?<![^:;=]){re.escape(root)}(?=[/:;]|$)", "$ROOT", value) if root else value
+
+
+def _is_fixed(name: str) -> bool:
+    return bool(_KEYED.fullmatch(name) or _UNKEYED.fullmatch(name))
 
 
 def differences(one: Mapping[str, Any], other: Mapping[str, Any]) -> list[tuple[str, Any, Any]]:
