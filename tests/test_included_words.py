@@ -177,3 +177,47 @@ def test_src_of_each_folder_above(project, decides, root):
     }
     start(project, files, lane(f"pytest: {root}pk/tests"))
     assert touching(decides, files) == f"{root}pk/src/p/m.py {root}pk/tests/test_a.py"
+
+
+@pytest.mark.parametrize(
+    ("check", "files", "expected"),
+    [
+        ("pytest t", {"pytest.ini": "[pytest]\naddopts = -p plug\n", "plug.py": "import n\n", "n.py": ""}, None),
+        ("pytest t", {"setup.cfg": "", "tox.ini": "", ".pytest.ini": "", "pyproject.toml": "", "t/pytest.ini": ""}, None),
+        ("pytest t", {"u/pytest.ini": "", "u/setup.cfg": ""}, ""),
+        ("py.test -c r/x.ini t", {"r/x.ini": "[pytest]\naddopts = -p r.plug\n", "r/plug.py": "", "r/conftest.py": ""}, None),
+        ("pytest -cr/x.ini t", {"r/x.ini": "[pytest]\npythonpath = lib\n", "r/lib/helper.py": ""}, None),
+        ("pytest --rootdir=r t", {"r/conftest.py": "", "r/pytest.ini": ""}, None),
+        ("pytest -o pythonpath=lib t", {"lib/helper.py": "", "other/helper.py": ""}, "lib/helper.py"),
+        ("pytest -p plug t", {"plug.py": ""}, None),
+        ("PYTEST_ADDOPTS='-p plug' pytest t", {"plug.py": ""}, None),
+        ("PYTEST_PLUGINS=plug,b.c python -m pytest t", {"plug.py": "", "b/c.py": ""}, None),
+        ("pytest @args", {"args": "u/test_u.py\n-p\nplug\n", "plug.py": "", "u/test_u.py": ""}, None),
+        (
+            "pytest t",
+            {"pytest.ini": "[pytest]\npython_files = *.spec\n", "t/a.spec": "", "t/a.txt": ""},
+            "pytest.ini t/a.spec",
+        ),
+        ("pytest --doctest-glob=*.rst t", {"t/a.rst": "", "t/a.txt": "", "t/test_a.txt": ""}, "t/a.rst t/test_a.txt"),
+        ("sh s.sh", {"s.sh": "pytest -p plug t\n", "plug.py": "", "pytest.ini": ""}, None),
+        ("cd q && pytest t", {"q/t/test_q.py": "", "q/pytest.ini": "", "pytest.ini": ""}, None),
+    ],
+)
+def test_what_pytest_reads_beside_its_tests(project, decides, check, files, expected):
+    start(project, {"t/test_a.py": "import helper\n", **files}, command(check))
+    assert touching(decides, files) == (" ".join(files) if expected is None else expected)
+
+
+@pytest.mark.parametrize("check", ["pytest: t", "command: pytest t"])
+@pytest.mark.parametrize("name", ["pytest.ini", ".pytest.ini", "tox.ini", "setup.cfg", "pyproject.toml", "t/pytest.ini"])
+def test_configuration_that_comes_and_goes(project, monkeypatch, capsys, check, name):
+    start(project, {"t/test_a.py": ""}, lane(check))
+    monkeypatch.chdir(project.root)
+    project.write(name, "")
+    project.commit()
+    assert main(["main", "work"], project.environ) == 0
+    project.git("branch", "-qf", "main")
+    project.git("rm", "-q", name)
+    project.commit("gone")
+    assert main(["main", "work"], project.environ) == 0
+    assert capsys.readouterr().out == "true\ntrue\n"

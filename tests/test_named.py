@@ -16,7 +16,7 @@ def shown(names):
 @pytest.mark.parametrize(
     ("line", "expected"),
     [
-        ("pytest -q t -k 'a b' -n 4", ["file 4", "tests t", "file t", "file a b", "file 4"]),
+        ("pytest -q t -k 'a b' -n 4", ["file 4", "tests t", "pytest ", "file t", "file a b", "file 4"]),
         ("pytest -p plug.in --pyargs pkg.mod", None),
         ("pip install pytest -r requirements.txt", ["file install", "file pytest", "file requirements.txt"]),
         ("echo a.py && printf b.py", ["file a.py", "file b.py"]),
@@ -118,7 +118,7 @@ def test_options_with_values():
 
 
 def test_checks():
-    assert shown(of_check("pytest", "-m 'not slow' tests/a.py::b t/")) == ["tests tests/a.py", "tests t/"]
+    assert shown(of_check("pytest", "-m 'not slow' tests/a.py::b t/")) == ["tests tests/a.py", "tests t/", "pytest "]
     assert shown(of_check("kernel", "k/a.py")) == ["source k/a.py", "source k/a.cu"]
     assert shown(of_check("compile", "k/a.cu")) == ["source k/a.cu"]
     assert shown(of_check("vectors", "v")) == ["vectors v"]
@@ -137,6 +137,7 @@ def test_makefiles():
         (4, "file", "s/*.c", True),
         (5, "include", "i", False),
         (6, "tests", "t", False),
+        (5, "pytest", "", False),
         (6, "file", "t", False),
     ]
 

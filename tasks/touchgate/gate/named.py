@@ -87,7 +87,7 @@ _MAKEFILES = ("GNUmakefile", "makefile", "Makefile")
 _LEADS = re.compile(r"-(?:I|isystem|iquote|idirafter|iprefix|include-path|-include-path|-system-include)=?")
 _INCLUDE_VARIABLES = ("CPATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH", "NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS")
 _PYTHON_VALUED = ("-W", "-X", "--check-hash-based-pycs")
-_PYTEST_VALUED = frozenset(
+PYTEST_VALUED = frozenset(
     (
         *("-k", "-m", "-n", "-p", "-c", "-o", "-W", "-r", "--rootdir", "--confcutdir", "--ignore", "--ignore-glob"),
         *("--deselect", "--junitxml", "--junit-xml", "--basetemp", "--cov-config", "--config-file", "--import-mode"),
@@ -117,11 +117,12 @@ class Name(NamedTuple):
     """One thing that is named.
 
     kind: "word" (a file, or a folder with all that is in it), "file", "source" (a file of a check), "vectors" (a folder
-    of them), "tests" (a file or folder of pytest's), "testpaths" (what pytest takes when none is named), "module" (of
+    of them), "tests" (a file or folder of pytest's), "testpaths" (what pytest takes when none is named), "pytest" (a call,
+    its arguments under `more`), "module" (of
     Python), "code" (Python itself), "python" (a file that Python runs), "script" (one that a shell runs), "makefile",
     "cargo" (a manifest, or ""), "include" and "pythonpath" (folders to look names up in).
     text: a path as written, or the name; of a pattern the files that match are meant. folders: from which it may be
-    meant, the innermost first. more: the packages that Cargo is asked for.
+    meant, the innermost first. more: the packages that Cargo is asked for; arguments.
     """
 
     kind: str
@@ -221,6 +222,8 @@ class _Reader:
         self.unset: set[str] = set()
         """Variables that are also given something that can't be told."""
         self.program = ""
+        self.always: list[Word] = []
+        """Arguments that every call of pytest is given."""
         self.here: list[str] = list(here) or [""]
         """The folders that the line may be in by now, the last one the surest."""
         self.taken: set[Word] = set()
@@ -263,10 +266,9 @@ class _Reader:
             self.assigned(words[0])
             words = words[1:]
         program = self.program = posixpath.basename(words[0].text) if words else ""
-        kind = "bare" if program in _NO_FOLDERS or not program else "word"
-        if program not in _NO_FILES:
-            for word in every[: len(every) - len(words)]:
-                self.values(word, kind)
+        kind = "file" if program in _NO_FILES else "bare" if program in _NO_FOLDERS or not program else "word"
+        for word in every[: len(every) - len(words)]:
+            self.values(word, kind)
         self.quoted(every, is_text=program in _NO_FILES and program != "trap")
         if program in ("cd", "pushd"):
             self.change_folder([word.text for word in words[1:] if not word.text.startswith("-")])
@@ -393,6 +395,7 @@ class _Reader:
             for one in list(before):
                 self.remember(variable.rstrip("+"), f"{one}{value}")
         self.searched(variable.rstrip("+"), value)
+        self.pytest_set(variable, value)
 
     def searched(self, variable: str, value: str) -> None:
         """The folders of a variable for which there are some."""
@@ -556,6 +559,19 @@ class _Reader:
                 self.add("tests", word.text.replace(".", "/"), word)
         if not any(_known(word.text) for word in targets):
             self.add("testpaths", "", innermost=True)
+        texts = (word.text for word in (*self.always, *words))
+        self.add("pytest", "", more=tuple(text for text in texts if UNKNOWN not in text))
+
+    def pytest_set(self, variable: str, value: str) -> None:
+        """What pytest takes from its environment."""
+        words = [Word(text, 1) for text in value.replace(UNKNOWN, " ").split()]
+        if variable == "PYTEST_ADDOPTS":
+            self.always += words
+            self.targets(words)
+            self.add("pytest", "", more=tuple(word.text for word in words))
+        for name in value.split(",") if variable == "PYTEST_PLUGINS" else ():
+            if _DOTTED.fullmatch(name):
+                self.add("module", name)
 
     def targets(self, words: Sequence[Word]) -> list[Word]:
         """The words that are tests. Files among the values of options count, and plugins."""
@@ -568,9 +584,9 @@ class _Reader:
                 self.add("module", plugin, word)
             elif valued and valued not in _PYTEST_NO_FILE:
                 self.paths(word, "file")
-            elif not valued and text not in _PYTEST_VALUED and not re.fullmatch(r"-.*|\d*", text, re.DOTALL):
+            elif not valued and text not in PYTEST_VALUED and not re.fullmatch(r"-.*|\d*", text, re.DOTALL):
                 found.append(word)
-            valued = text if not valued and text in _PYTEST_VALUED else ""
+            valued = text if not valued and text in PYTEST_VALUED else ""
         return found
 
     def make(self, words: Sequence[Word]) -> None:

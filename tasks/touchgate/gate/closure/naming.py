@@ -7,7 +7,6 @@ import posixpath
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
-from touchgate.gate.closure import toml
 from touchgate.gate.closure.paths import upwards
 
 if TYPE_CHECKING:
@@ -22,7 +21,6 @@ READ_AS = {"script": "shell", "python": "python", "makefile": "makefile"}
 STARTS = ("", "src")
 """Folders that modules start from, beside the declared ones and those that a command stands in."""
 _MOST_ALTERNATIVES = 256
-_CONFIGURATION = ("pytest.toml", ".pytest.toml", "pytest.ini", ".pytest.ini", "pyproject.toml", "tox.ini", "setup.cfg")
 
 
 class Meant(NamedTuple):
@@ -37,6 +35,8 @@ def files(name: Name, tree: Tree, settings: Settings) -> Iterator[Meant]:
     """The files of the tree that a name means, to be read; of folders only those of pytest. May raise as Tree does."""
     if name.kind in ("tests", "testpaths"):
         yield from _tests(name, tree)
+    elif name.kind == "pytest":
+        yield from _of_call(name, tree, settings)
     elif name.kind == "module":
         for folder in dict.fromkeys((*name.folders, *settings.python, *STARTS)):
             yield from _module(posixpath.join(folder, name.text.replace(".", "/")), tree)
@@ -124,12 +124,16 @@ def _all_folders(start: str, tree: Tree) -> list[str]:
 def _tests(name: Name, tree: Tree) -> Iterator[Meant]:
     if name.kind == "testpaths":
         folder = next(name.paths(), "")
-        configured, file = _testpaths(folder, tree)
-        if file:
-            yield Meant(file)
-        targets = [path for text in configured for path in _matching([folder], text.split("/"), tree)] or [folder]
+        targets = [path for text in _testpaths(folder, tree) for path in _matching([folder], text.split("/"), tree)] or [
+            folder
+        ]
     else:
         targets = list(paths(name, tree))
+    yield from _of_targets(targets, tree)
+
+
+def _of_targets(targets: Iterable[str], tree: Tree) -> Iterator[Meant]:
+    """The tests of files and folders, with every conftest.py above."""
     for target in targets:
         found = tree.at(target) if target else ()
         yield from map(Meant, found)
@@ -141,52 +145,39 @@ def _tests(name: Name, tree: Tree) -> Iterator[Meant]:
                 yield from map(Meant, tree.at(posixpath.join(folder, "conftest.py")))
 
 
-def _testpaths(folder: str, tree: Tree) -> tuple[list[str], str]:
-    """Which tests are run where none is named, and the file that says so."""
-    file, found = _set("testpaths", folder, tree)
-    return [posixpath.normpath(one) for one in found if not one.startswith("/")], file
+def _testpaths(folder: str, tree: Tree) -> list[str]:
+    """Which tests are run where none is named: every configuration that may apply."""
+    from touchgate.gate.closure.pytest_calls import CONFIGURATION, values  # noqa: PLC0415  only where pytest is run
+
+    for file in (posixpath.join(folder, one) for one in CONFIGURATION):
+        found = values(file, "testpaths", tree)
+        if found:
+            return [posixpath.normpath(one) for one in found if not one.startswith("/")]
+    return []
 
 
 def set_folders(name: Name, tree: Tree) -> list[str]:
-    """The folders that pytest's own setting adds to those that imports start from."""
-    found = []
-    for folder in {above: None for path in paths(name, tree) for above in upwards(path)}:
-        for one in _set("pythonpath", folder, tree)[1]:
-            path = posixpath.normpath(posixpath.join(folder, one))
-            if not path.startswith(("/", "..")):
-                found.append("" if path == "." else path)
-    return found
+    """The folders that a call of pytest adds to those that imports start from."""
+    from touchgate.gate.closure.pytest_calls import calls  # noqa: PLC0415  as above
+
+    return [folder for call in calls(name, tree) for folder in call.python_path]
 
 
-def _set(key: str, folder: str, tree: Tree) -> tuple[str, list[str]]:
-    """A setting of pytest's in a folder: https://docs.pytest.org/en/stable/reference/customize.html."""
-    for file in (posixpath.join(folder, name) for name in _CONFIGURATION):
-        content = tree.read([file])[file] if tree.is_file(file) else None
-        found = _value(file, content, key) if content is not None and key.encode() in content else []
-        if found:
-            return file, found
-    return "", []
+def _of_call(name: Name, tree: Tree, settings: Settings) -> Iterator[Meant]:
+    """Configuration, plugins, and tests of other endings."""
+    from touchgate.gate.closure.pytest_calls import calls, tests_of  # noqa: PLC0415  as above
 
-
-def _value(file: str, content: bytes, key: str) -> list[str]:
-    if not file.endswith(".toml"):
-        text = content.decode("utf-8", "replace")
-        values = re.findall(rf"^{key}[ \t]*[=:](.*(?:\n[ \t]+\S.*)*)", text, re.MULTILINE)
-        return [word for value in values for word in value.split()]
-    try:
-        top = toml.read(content)
-    except toml.TomlFault:
-        return []
-    tool = top.get("tool")
-    pytest = tool.get("pytest") if isinstance(tool, dict) else top.get("pytest")
-    tables = [pytest, pytest.get("ini_options")] if isinstance(pytest, dict) else []
-    for table in tables:
-        found = table.get(key) if isinstance(table, dict) else None
-        if isinstance(found, str):
-            return found.split()
-        if isinstance(found, list):
-            return [one for one in found if isinstance(one, str)]
-    return []
+    for call in calls(name, tree):
+        yield from (Meant(file) for path in call.files for file in tree.at(path))
+        starts = dict.fromkeys((*name.paths(), *call.roots, *call.python_path, *settings.python, *STARTS))
+        for plugin in call.plugins:
+            for start in starts:
+                yield from _module(posixpath.join(start, plugin.replace(".", "/")), tree)
+        for root in call.roots:
+            for folder in upwards(root):
+                yield from map(Meant, tree.at(posixpath.join(folder, "conftest.py")))
+        yield from _of_targets(call.targets if call.is_named else (), tree)
+        yield from (Meant(path, "", True) for path in tests_of(call, tree))
 
 
 # Python

@@ -125,7 +125,7 @@ class LaneClosures:
         for name in named(lane):
             if name.kind in found:
                 found[name.kind] += name.paths()
-            elif name.kind in ("tests", "testpaths"):
+            elif name.kind == "pytest":
                 found["pythonpath"] += naming.set_folders(name, self.tree)
         return _added(declared, found["include"], found["pythonpath"])
 
