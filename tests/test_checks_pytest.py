@@ -264,6 +264,29 @@ def test_a_failure_stays_one_whatever_the_exit_status_was_made_to_say(run, tmp_p
     assert outcome.reason.startswith("1 of ")
 
 
+@pytest.mark.parametrize(
+    ("hook", "text", "verdict"),
+    [
+        ("def pytest_collection_modifyitems(items): items[:] = []\n", "def test_a(): assert 0\n", Verdict.ERROR),
+        ("def pytest_runtest_protocol(item, nextitem): return True\n", "def test_a(): assert 0\n", Verdict.ERROR),
+        (
+            (
+                "def pytest_configure(config):\n"
+                "    for plugin in list(config.pluginmanager.get_plugins()):\n"
+                "        if type(plugin).__name__ == 'Counter': config.pluginmanager.unregister(plugin)\n"
+            ),
+            "def test_a(): assert 0\n",
+            Verdict.FAILED,
+        ),
+        ("", "import pytest\n@pytest.mark.xfail(strict=True)\ndef test_a(): pass\n", Verdict.FAILED),
+        ("", "import pytest\n@pytest.fixture\ndef f():\n    yield\n    assert 0\ndef test_a(f): pass\n", Verdict.FAILED),
+    ],
+)
+def test_no_hook_makes_a_pass_of_what_did_not_pass(run, tmp_path, hook, text, verdict):
+    (tmp_path / "root" / "tests" / "conftest.py").write_text(GREEN + hook)
+    assert run(text)[0].verdict is verdict
+
+
 def test_a_module_that_can_t_be_imported_stays_a_failure(run, tmp_path):
     (tmp_path / "root" / "tests" / "conftest.py").write_text(GREEN)
     outcome, _ = run("import nothing_of_that_name\n", "--continue-on-collection-errors tests")
