@@ -59,14 +59,61 @@ def test_the_kernels_pass(name, build_dir):
 
 
 @pytest.mark.parametrize(
-    ("m", "n", "way"),
+    ("m", "n", "dtype", "way", "threads"),
     [
-        *((1, 1, "warp"), (511, 1023, "warp"), (4096, 1 << 20, "warp"), (4096, 1, "warp")),
-        *((512, 1024, "block"), (4095, 1 << 20, "block"), (511, 1024, "split"), (1, 1 << 20, "split")),
+        # Tiny; tall and narrow, up to the last row too short for a block; the first long enough.
+        *((1, 1, "float32", "warp", 128), (65536, 512, "float32", "warp", 128), (65536, 512, "float16", "warp", 128)),
+        *((1, 1023, "float32", "warp", 128), (1 << 20, 2047, "bfloat16", "warp", 128)),
+        *((1, 1024, "float32", "block", 256), (1 << 20, 2048, "float16", "block", 256)),
+        # 512 threads from two packs each on.
+        *((4096, 4095, "float32", "block", 256), (4096, 4096, "float32", "block", 512)),
+        *((4096, 8191, "float16", "block", 256), (8192, 8192, "bfloat16", "block", 512)),
+        # Short and wide; so few rows that they are split; few, but short.
+        *((512, 65536, "float32", "block", 512), (128, 16384, "float32", "block", 512)),
+        *((127, 16384, "float32", "split", 256), (1, 1 << 20, "float16", "split", 512), (1, 32768, "float16", "split", 256)),
+        *((127, 16383, "float32", "block", 512), (1, 32767, "bfloat16", "block", 512)),
     ],
 )
-def test_the_shape_rule_of_gemv(m, n, way):
-    assert load_file(KERNELS / "gemv" / "gemv.py").way(m, n) == way
+def test_the_shape_rule_of_gemv(m, n, dtype, way, threads):
+    file = load_file(KERNELS / "gemv" / "gemv.py")
+    assert (file.way(m, n, dtype), file.threads(m, n, dtype)) == (way, threads)
+
+
+@pytest.mark.parametrize(
+    ("n", "dtype", "way", "threads"),
+    [
+        *((0, "float32", "2", 32), (1, "float16", "2", 32), (1024, "float32", "2", 128), (1024, "float16", "2", 64)),
+        *((1027, "float32", "2", 128), (1028, "float32", "4", 96), (4096, "float32", "4", 256), (4096, "bfloat16", "4", 128)),
+        *((8192, "float32", "4", 512), (16384, "float16", "4", 512), (8196, "float32", "8", 288)),
+        *((16384, "float32", "8", 512), (32768, "float32", "8", 1024), (65536, "float16", "8", 1024)),
+        *((32772, "float32", "8x2", 1024), (65536, "float32", "8x2", 1024), (131072, "bfloat16", "8x2", 1024)),
+        *((65540, "float32", "4x8", 1024), (262144, "float16", "4x8", 1024), (131076, "float32", "8x8", 1024)),
+        *((262144, "float32", "8x8", 1024), (1 << 30, "float16", "8x8", 1024)),
+    ],
+)
+def test_the_shape_rule_of_rmsnorm(n, dtype, way, threads):
+    file = load_file(KERNELS / "rmsnorm" / "rmsnorm.py")
+    assert (file.way(n, dtype), file.threads(n, dtype)) == (way, threads)
+
+
+def test_up_to_65536_packs_the_rule_of_rmsnorm_keeps_the_whole_row():
+    file = load_file(KERNELS / "rmsnorm" / "rmsnorm.py")
+    for dtype, size in (("float32", 4), ("float16", 8), ("bfloat16", 8)):
+        for count in (*range(1, 9000), *range(9000, 65536, 97), 65536):
+            kept, blocks = file.WAYS[file.way(count * size, dtype)]
+            threads = file.threads(count * size, dtype)
+            assert threads % 32 == 0
+            assert threads <= 1024
+            assert count <= kept * blocks * threads
+
+
+@pytest.mark.parametrize(
+    ("n", "dtype", "threads"),
+    [((1 << 22) - 1, "float32", 256), (1 << 22, "int32", 1024), ((1 << 23) - 1, "float16", 256), (1 << 23, "bfloat16", 1024)],
+)
+def test_the_shape_rule_of_binary(n, dtype, threads):
+    file = load_file(KERNELS / "binary" / "binary.py")
+    assert file.threads(n, dtype) == threads
 
 
 @pytest.mark.slow

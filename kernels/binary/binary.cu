@@ -6,11 +6,9 @@
 // is exact in float's 24 bits (bfloat16's too, down to where float itself ends), and for a sum 24 >= 2 * 11 + 2 bits are
 // enough for the second rounding to be harmless (Figueroa 1995).
 //
-// A block covers kPacks * blockDim.x packs of 16 bytes. Pointers that are misaligned alike get a scalar head and tail;
+// A block covers blockDim.x packs of 16 bytes, one a thread. Pointers that are misaligned alike get a scalar head and tail;
 // others the same tile element by element. binary.py computes the grid.
 #include "../common/types.cuh"
-
-constexpr int kPacks = 2;
 
 struct Add {
     static __device__ __forceinline__ float apply(float left, float right) { return left + right; }
@@ -34,36 +32,29 @@ __device__ __forceinline__ int combine(int left, int right) {
 }
 
 template <typename Op, typename T>
-__device__ __forceinline__ void scalars(const T* a, const T* b, T* out, long long begin, long long end) {
-    for (long long i = begin + threadIdx.x; i < end; i += blockDim.x) {
-        out[i] = combine<Op>(a[i], b[i]);
+__device__ __forceinline__ Pack<T> combine(const Pack<T>& left, const Pack<T>& right) {
+    float lefts[Pack<T>::size];
+    float rights[Pack<T>::size];
+    float results[Pack<T>::size];
+    widen(left, lefts);
+    widen(right, rights);
+#pragma unroll
+    for (int e = 0; e < Pack<T>::size; ++e) {
+        results[e] = Op::apply(lefts[e], rights[e]);
     }
+    return narrow_pack<T>(results);
+}
+
+template <typename Op>
+__device__ __forceinline__ Pack<int> combine(const Pack<int>& left, const Pack<int>& right) {
+    return {make_uint4(Op::apply(left.bits.x, right.bits.x), Op::apply(left.bits.y, right.bits.y),
+                       Op::apply(left.bits.z, right.bits.z), Op::apply(left.bits.w, right.bits.w))};
 }
 
 template <typename Op, typename T>
-__device__ __forceinline__ void packs(const T* a, const T* b, T* out, long long count) {
-    const long long first = static_cast<long long>(blockIdx.x) * kPacks * blockDim.x + threadIdx.x;
-    Pack<T> left[kPacks];
-    Pack<T> right[kPacks];
-#pragma unroll
-    for (int k = 0; k < kPacks; ++k) {
-        const long long index = first + k * static_cast<long long>(blockDim.x);
-        if (index < count) {
-            left[k] = load_pack(a, index);
-            right[k] = load_pack(b, index);
-        }
-    }
-#pragma unroll
-    for (int k = 0; k < kPacks; ++k) {
-        const long long index = first + k * static_cast<long long>(blockDim.x);
-        if (index < count) {
-            Pack<T> result;
-#pragma unroll
-            for (int e = 0; e < Pack<T>::size; ++e) {
-                result.item[e] = combine<Op>(left[k].item[e], right[k].item[e]);
-            }
-            store_pack(out, index, result);
-        }
+__device__ __forceinline__ void scalars(const T* a, const T* b, T* out, long long begin, long long end) {
+    for (long long i = begin + threadIdx.x; i < end; i += blockDim.x) {
+        out[i] = combine<Op>(a[i], b[i]);
     }
 }
 
@@ -75,13 +66,16 @@ __device__ __forceinline__ void binary(const T* a, const T* b, T* out, long long
         const long long to_boundary = (16 - skew) % 16 / sizeof(T);
         const long long head = to_boundary < n ? to_boundary : n;
         const long long count = (n - head) / kSize;
-        packs<Op>(a + head, b + head, out + head, count);
+        const long long p = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x;
+        if (p < count) {
+            store_pack(out + head, p, combine<Op>(load_pack(a + head, p), load_pack(b + head, p)));
+        }
         if (blockIdx.x == 0) {
             scalars<Op>(a, b, out, 0, head);
             scalars<Op>(a, b, out, head + count * kSize, n);
         }
     } else {
-        const long long tile = static_cast<long long>(kPacks) * kSize * blockDim.x;
+        const long long tile = static_cast<long long>(kSize) * blockDim.x;
         const long long begin = blockIdx.x * tile;
         scalars<Op>(a, b, out, begin, begin + tile < n ? begin + tile : n);
     }

@@ -15,10 +15,14 @@ from touchgate.checks import numerics
 from touchgate.checks.cases import Array, Arrays, Benchmark, Bound, Case, Launch, Oracle, Placed, Span, given, wanted
 
 DTYPES = ("float32", "float16", "bfloat16", "int32")
-# Tiles of both blocks too, one element more, and none: 2048 floats or 4096 halves with 256 threads.
-SIZES = (0, 1, 31, 32, 33, 255, 256, 257, 1023, 1025, 1536, 2048, 2049, 4096, 4097, 4099, 8209)
-PACKS = 2  # kPacks of binary.cu
+# Tiles of both blocks too, one element more, and none: 1024 floats or 2048 halves with 256 threads.
+SIZES = (0, 1, 31, 32, 33, 255, 256, 257, 1023, 1024, 1025, 1536, 2048, 2049, 4096, 4097, 4099, 8209)
 GPU_SIZES = (65_537, 1_048_583)
+
+
+def threads(n: int, dtype: str) -> int:
+    """The shape rule: 1024 threads a block from 16 MiB an operand on; below 256, so that more processors have a block."""
+    return 1024 if n * numerics.FORMATS[dtype].size >= 1 << 24 else 256
 
 
 def cases() -> Iterator[Case]:
@@ -38,6 +42,9 @@ def cases() -> Iterator[Case]:
             for n in GPU_SIZES:
                 parameters = {"operation": operation, "values": "any bits", "n": n}
                 yield Case(f"{operation} {dtype} n={n}", dtype, parameters, places=("gpu",))
+            n = 2**24 // numerics.FORMATS[dtype].size + 1
+            parameters = {"operation": operation, "values": "any bits", "n": n, "threads": threads(n, dtype)}
+            yield Case(f"{operation} {dtype} n={n}, the rule's threads", dtype, parameters, places=("gpu",))
 
 
 def special(dtype: str) -> NDArray[Any]:
@@ -81,8 +88,9 @@ def arrays(case: Case, random: np.random.Generator) -> Iterable[Array]:
 
 
 def launch(case: Case, placed: Mapping[str, Placed], threads: int) -> Iterator[Launch]:
-    """Blocks of `threads`, each over PACKS * threads packs of 16 bytes."""
-    tile = PACKS * threads * 16 // numerics.FORMATS[case.dtype].size
+    """In blocks of the case's threads, where it names some; a pack of 16 bytes a thread."""
+    threads = case.parameters.get("threads", threads)
+    tile = threads * 16 // numerics.FORMATS[case.dtype].size
     blocks = -(-case["n"] // tile)
     if blocks:
         pointers = [placed[name].pointer for name in ("a", "b", "out")]
@@ -130,7 +138,8 @@ def benchmarks() -> Iterator[Benchmark]:
         form = numerics.FORMATS[dtype]
         for label, size in TIMED.items():
             n = size // form.size
-            case = Case(f"add {dtype} {label}", dtype, {"operation": "add", "values": "ordinary", "n": n})
+            parameters = {"operation": "add", "values": "ordinary", "n": n, "threads": threads(n, dtype)}
+            case = Case(f"add {dtype} {label}", dtype, parameters)
             spans = (
                 Span("a", dtype, "in", (n,), along=True),
                 Span("b", dtype, "in", (n,), along=True),

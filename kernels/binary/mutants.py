@@ -3,12 +3,18 @@
 from touchgate.checks.mutants import Mutant
 
 COMBINE = "return narrow<T>(Op::apply(widen(left), widen(right)));"
+PACKED = "results[e] = Op::apply(lefts[e], rights[e]);"
 HEAD = "scalars<Op>(a, b, out, 0, head);"
 TAIL = "scalars<Op>(a, b, out, head + count * kSize, n);"
 
 MUTANTS = (
     Mutant("zeros", "binary.cu", COMBINE, "return narrow<T>(0.0f);", "mismatch"),
     Mutant("copied input", "binary.cu", COMBINE, "return left;", "mismatch"),
+    Mutant("zeros in packs", "binary.cu", PACKED, "results[e] = 0.0f;", "mismatch"),
+    Mutant("copied input in packs", "binary.cu", PACKED, "results[e] = lefts[e];", "mismatch"),
+    Mutant("a pack short", "binary.cu", "if (p < count) {", "if (p < count - 1) {", "unwritten"),
+    Mutant("a pack too many", "binary.cu", "if (p < count) {", "if (p < count + 1) {", "damage"),
+    Mutant("an integer of a pack twice", "binary.cu", "Op::apply(left.bits.z,", "Op::apply(left.bits.y,", "mismatch"),
     Mutant("last element unwritten", "binary.cu", TAIL, TAIL.replace("n)", "n - 1)"), "unwritten"),
     Mutant("one element too many", "binary.cu", TAIL, TAIL.replace("n)", "n + 1)"), "damage"),
     Mutant("grid one block short", "binary.py", "(blocks, 1, 1)", "(max(blocks - 1, 1), 1, 1)", "unwritten"),
@@ -18,6 +24,13 @@ MUTANTS = (
         COMBINE,
         "const float exact = Op::apply(widen(left), widen(right));\n"
         "    return narrow<T>(fabsf(exact) < 1.17549435e-38f ? 0.0f : exact);",
+        "mismatch",
+    ),
+    Mutant(
+        "subnormals flushed in packs",
+        "binary.cu",
+        PACKED,
+        PACKED + " results[e] = fabsf(results[e]) < 1.17549435e-38f ? 0.0f : results[e];",
         "mismatch",
     ),
     Mutant(
@@ -32,6 +45,21 @@ MUTANTS = (
         "../common/types.cuh",
         "return __float2bfloat16_rn(value);",
         "return __ushort_as_bfloat16(static_cast<unsigned short>(__float_as_uint(value) >> 16));",
+        "mismatch",
+    ),
+    Mutant(
+        "bfloat16 truncated in packs",
+        "../common/types.cuh",
+        "__floats2bfloat162_rn(low, high)",
+        "__halves2bfloat162(__ushort_as_bfloat16(static_cast<unsigned short>(__float_as_uint(low) >> 16)),"
+        " __float2bfloat16_rn(high))",
+        "mismatch",
+    ),
+    Mutant(
+        "float16's elements exchanged in packs",
+        "../common/types.cuh",
+        "__floats2half2_rn(low, high)",
+        "__floats2half2_rn(high, low)",
         "mismatch",
     ),
     Mutant(

@@ -19,6 +19,7 @@ WARP_SHAPE = (67, 13)
 SMALL_SHAPES = ((3, 33), (3, 257), (37, 1))
 GPU_SHAPES = ((4099, 1031), (2048, 2048), (300, 16385), (7, 262_139), (65537, 33))
 WAYS = ("warp", "block", "split")
+ROWS = {"float32": 1, "float16": 4, "bfloat16": 4}  # kRows of gemv.cu
 WARP = 32
 PIECES = 8
 LARGEST = {"float32": 8, "float16": 5, "bfloat16": 5}
@@ -32,15 +33,36 @@ LARGE = {
 TINY = {"float32": 2.0**-127, "float16": 2.0**-24, "bfloat16": 2.0**-127}
 
 
-def way(m: int, n: int) -> str:
+def packs(n: int, dtype: str) -> int:
+    """How many whole packs of 16 bytes n elements have."""
+    return n * numerics.FORMATS[dtype].size // 16
+
+
+def way(m: int, n: int, dtype: str) -> str:
     """The shape rule: which of the three ways solves m rows of n elements.
 
-    warp: rows enough to occupy a GPU with one warp each, or rows too short for a block (m >= 4096 or n < 1024).
-    block: rows enough to occupy it with one block each (m >= 512). split: neither; each row is cut in PIECES.
+    warp: rows too short to occupy a block, below 256 packs (4 KiB), however many. split: rows of 64 KiB and more, but fewer
+    than 128, so that one block each would leave most of a GPU idle; each is cut in PIECES. block: everything else.
+    Alignment is the kernels' own affair: what is not aligned to 16 bytes they read by the element.
     """
-    if m >= 4096 or n < 1024:  # noqa: PLR2004  the rule is these numbers
+    count = packs(n, dtype)
+    if count < 256:  # noqa: PLR2004  the rule is these numbers
         return "warp"
-    return "block" if m >= 512 else "split"  # noqa: PLR2004
+    return "split" if m < 128 and count >= 4096 else "block"  # noqa: PLR2004
+
+
+def threads(m: int, n: int, dtype: str) -> int:
+    """The shape rule's other half: threads a block. 512 where each gets two packs of a row or a piece, else 256; warp: 128."""
+    chosen = way(m, n, dtype)
+    if chosen == "warp":
+        return 128
+    count = packs(n, dtype) // (PIECES if chosen == "split" else 1)
+    return 512 if count >= 2 * 512 else 256
+
+
+def by_rule(m: int, n: int, dtype: str, values: str) -> dict[str, object]:
+    """A case's parameters, with way and threads as the rule has them."""
+    return {"m": m, "n": n, "way": way(m, n, dtype), "threads": threads(m, n, dtype), "values": values}
 
 
 def cases() -> Iterator[Case]:
@@ -59,11 +81,10 @@ def cases() -> Iterator[Case]:
                 parameters = {"m": 5, "n": 259, "way": chosen, "values": values}
                 yield Case(f"{dtype} 5x259 {chosen} {values}", dtype, parameters)
         for m, n in EMPTY_SHAPES:
-            yield Case(f"{dtype} {m}x{n}", dtype, {"m": m, "n": n, "way": way(m, n), "values": "integers"})
+            yield Case(f"{dtype} {m}x{n}", dtype, by_rule(m, n, dtype, "integers"))
         for number, (m, n) in enumerate(GPU_SHAPES):
             values = ("random", "integers")[number % 2]
-            parameters = {"m": m, "n": n, "way": way(m, n), "values": values}
-            yield Case(f"{dtype} {m}x{n} {values}", dtype, parameters, places=("gpu",))
+            yield Case(f"{dtype} {m}x{n} {values}", dtype, by_rule(m, n, dtype, values), places=("gpu",))
 
 
 def arrays(case: Case, random: np.random.Generator) -> Iterator[Array]:
@@ -94,15 +115,16 @@ def arrays(case: Case, random: np.random.Generator) -> Iterator[Array]:
 
 
 def launch(case: Case, placed: Mapping[str, Placed], threads: int) -> Iterator[Launch]:
-    """One launch, or two for the split way."""
+    """One launch, or two for the split way. In blocks of the case's threads, where it names some."""
     m, n, dtype = case["m"], case["n"], case.dtype
+    threads = case.parameters.get("threads", threads)
     A, x, y = (placed[name].pointer for name in ("A", "x", "y"))
     lda = np.int64(placed["A"].stride)
     block = (threads, 1, 1)
     if m == 0:
         return
     if case["way"] == "warp":
-        grid = -(-m // (threads // WARP))
+        grid = -(-m // (threads // WARP * ROWS[dtype]))
         yield Launch(f"gemv_warp_{dtype}", (grid, 1, 1), block, [A, x, y, np.int64(m), np.int64(n), lda])
     elif case["way"] == "block":
         yield Launch(f"gemv_block_{dtype}", (m, 1, 1), block, [A, x, y, np.int64(n), lda])
@@ -159,13 +181,13 @@ def benchmarks() -> Iterator[Benchmark]:
     for dtype in DTYPES:
         size = numerics.FORMATS[dtype].size
         for m, n in TIMED:
-            case = Case(f"{dtype} {m}x{n}", dtype, {"m": m, "n": n, "way": way(m, n), "values": "random"})
+            case = Case(f"{dtype} {m}x{n}", dtype, by_rule(m, n, dtype, "random"))
             spans = [
                 Span("A", dtype, "in", (m, n), along=True),
                 Span("x", dtype, "in", (n,)),
                 Span("y", dtype, "out", (m,), along=True),
             ]
-            if way(m, n) == "split":
+            if case["way"] == "split":
                 spans.append(Span("sums", "float32", "scratch", (m * PIECES,)))
             yield Benchmark(case, tuple(spans), read=(m * n + n) * size, written=m * size, flop=2 * m * n, rows="m")
 
