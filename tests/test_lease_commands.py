@@ -435,6 +435,28 @@ def test_a_nested_run_does_not_wait_for_itself(host, repository):
     assert ended(run)[0] == 0
 
 
+def test_a_token_alone_lets_nobody_in(host):
+    """Everybody who sees the status sees it. What a program in between started without the descriptors is known by descent."""
+    script = "import subprocess, sys; sys.exit(subprocess.call(sys.argv[1:]))"
+    nested = [sys.executable, "-m", "doit", "lease", "run", "--timeout", "0", "--", "echo", "in"]
+    assert host.lease("run", "--", sys.executable, "-c", script, *nested)[:2] == (0, "in\n")
+    holder = host.start("lease", "run", "--", "sh", "-c", "echo $TOUCHGATE_LEASE_TOKEN; sleep 30")
+    try:
+        token = holder.stdout.readline().strip()
+        assert host.lease("run", "--timeout", "0", "--", "echo", "in", TOUCHGATE_LEASE_TOKEN=token)[:2] == (75, "")
+    finally:
+        holder.terminate()
+        ended(holder)
+
+
+def test_an_empty_word_behind_the_dashes_is_the_commands_own(host, repository):
+    words = [sys.executable, "-m", "doit", "lease", "run", "--", "printf", "<%s>", "a=1", "", "b"]
+    done = subprocess.run(
+        words, cwd=repository.root, env=host.environ, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (done.returncode, done.stdout) == (0, "<a=1><><b>")
+
+
 def test_a_killed_run_leaves_its_lease_to_its_command(host):
     """The command goes on and keeps the lease; what it starts is inside, though its holder is dead."""
     out = host.marks / "out"

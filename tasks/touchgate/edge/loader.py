@@ -30,6 +30,18 @@ if TYPE_CHECKING:
 USAGE = 3
 
 
+def _keep_empty_words() -> None:
+    """An empty word behind `--` is the command's own; doit would look at its first letter, and end in a traceback."""
+    from doit.doit_cmd import DoitMain  # noqa: PLC0415  hardly ever
+
+    taken = DoitMain.process_args
+
+    def process_args(self: DoitMain, words: list[str]) -> list[str]:
+        return [kept for word in words for kept in (taken(self, [word]) if word else [word])]
+
+    DoitMain.process_args = process_args
+
+
 class TouchgateLoader(DodoTaskLoader):  # type: ignore[misc]  # doit has no types
     """Chosen by `loader = "touchgate"` under [tool.doit]. Works with and without a dodo.py."""
 
@@ -37,10 +49,12 @@ class TouchgateLoader(DodoTaskLoader):  # type: ignore[misc]  # doit has no type
 
     def __init__(self) -> None:
         super().__init__()
-        if "" in sys.argv[1:]:
-            # doit takes it for a variable next, and ends in a traceback.
+        words = sys.argv[1:]
+        if "" in words[: words.index("--") if "--" in words else None]:
             sys.stderr.write("ERROR: a word of the command line is empty; give the option its value, or leave it out\n")
             raise SystemExit(USAGE)
+        if "" in words:
+            _keep_empty_words()
         # Until checks run, and mostly none do: looking for garbage would take a tenth of the answer's time.
         gc.disable()
         self.started_in = Path.cwd()

@@ -1,7 +1,8 @@
 """A run inside a lease that its own tree already holds: it must not wait for itself.
 
-Whoever runs under a lease has TOUCHGATE_LEASE_TOKEN in its environment. If that token is still held by this user, this
-process is a descendant of the holder and works inside its lease. Nobody is kept apart here from others of the same tree.
+Whoever runs under a lease has TOUCHGATE_LEASE_TOKEN in its environment. If that token is still held by this user, and this
+process has the lease's descriptors or is a descendant of the holder, it works inside its lease. Nobody is kept apart here
+from others of the same tree.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import os
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from touchgate.leases import process
 from touchgate.leases.engine import LeaseLost, LeaseRefused
 from touchgate.leases.model import Share
 
@@ -118,6 +120,16 @@ class Inside:
         self.close()
 
 
+def _above(pid: int | None) -> bool:
+    """Whether a process is this one or above it. A token alone lets nobody in: everybody may see it."""
+    mine = os.getpid()
+    while mine > 1:
+        if mine == pid:
+            return True
+        mine = process.parent(mine)
+    return False
+
+
 def share_of(resource: str) -> Share:
     """A share from its words (`str(Share)`)."""
     host, _, gpu = resource.partition("/")
@@ -130,7 +142,7 @@ def inside(engine: Engine, environ: Mapping[str, str], user: str, want: Want) ->
     Raises `LeaseRefused` where that lease holds less than `want`: waiting for the rest would be waiting for itself.
     """
     held = held_already(engine, environ, user)
-    if not held:
+    if not held or not (environ.get(HALVES) or inherited(environ) or any(_above(one.pid) for one in held)):
         return None
     grant = Inside(engine, environ, user, held)
     if not covers(grant.shares, want):

@@ -36,6 +36,23 @@ def start_mark(pid: int) -> str | None:
     return f"{_boot_id()}:{fields[19].decode('ascii', 'replace')}"
 
 
+def parent(pid: int) -> int:
+    """The parent of process `pid`; 0 where there is none, or it can't be told."""
+    if not (PROC / "self" / "stat").exists():
+        return _parent_by_ps(pid)
+    try:
+        return int((PROC / str(pid) / "stat").read_bytes().rpartition(b")")[2].split()[1])
+    except (OSError, ValueError, IndexError):
+        return 0
+
+
+def _parent_by_ps(pid: int) -> int:
+    with suppress(OSError, ValueError):
+        asked = subprocess.run(["ps", "-o", "ppid=", "-p", str(pid)], capture_output=True, text=True, check=False)
+        return int(asked.stdout)
+    return 0
+
+
 def _boot_id() -> str:
     with suppress(OSError):
         return (PROC / "sys" / "kernel" / "random" / "boot_id").read_text(encoding="ascii").strip()
