@@ -68,6 +68,11 @@ def test_what_is_taken_back_comes_along_no_link(project, decides):
         ("sh q.sh", "q/z/y.py q/w.py q.sh"),
         ("docker run -v ./b:/x img", "b/t.sh b/c/u"),
         ("awk -fb/c/u", "b/c/u"),
+        ("cat b/c/[^a] b/[[:alpha:]].sh", "b/t.sh b/c/u"),
+        ("cd b && sh ../in_b.sh", "b/t.sh b/c/u in_b.sh"),
+        ("make -C b -f ../M", "b/t.sh b/c/u M"),
+        ("cd b && make -f ../M", "b/t.sh b/c/u M"),
+        ("cd q; python3 - <<'E'\nimport w\nE\n", "q/w.py"),
     ],
 )
 def test_words_however_they_are_written(project, decides, check, expected):
@@ -80,8 +85,27 @@ def test_words_however_they_are_written(project, decides, check, expected):
         "q.sh": "cd q\npython -m z.y\n",
         "Makefile": "all:\n\tfind ./b\n",
         "other": "",
+        "in_b.sh": "./t.sh\n",
+        "M": "all:\n\t./t.sh\n",
     }
     start(project, files, command(check))
+    assert touching(decides, files) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("all: x.o\n", "x.c x.h"),
+        ("VPATH=b\nall: y.o z.txt\n", "b/y.cc b/z.txt"),
+        ("vpath %.txt b\nall: z.txt\n", "b/z.txt"),
+        ("export PYTHONPATH = lib\nall:\n\tpython m.py\n", "m.py lib/n.py"),
+        ("CXXFLAGS=-Iinc\nall: k.c\n", "k.c inc/i.h"),
+    ],
+)
+def test_what_make_finds(project, decides, text, expected):
+    files = {"x.c": '#include "x.h"\n', "x.h": "", "b/y.cc": "", "b/z.txt": "", "m.py": "import n\n", "lib/n.py": ""}
+    files |= {"k.c": "#include <i.h>\n", "inc/i.h": "", "o.c": ""}
+    start(project, {"Makefile": text, **files}, command("make"))
     assert touching(decides, files) == expected
 
 

@@ -133,6 +133,7 @@ def test_makefiles():
         (2, "file", "y.c", False),
         (3, "file", "all", False),
         (3, "file", "z.o", False),
+        (3, "file", "z.{c,cc,cpp,cxx,C,cu,m,s,S,f,f90}", True),
         (4, "file", "*.o", True),
         (4, "file", "s/*.c", True),
         (5, "include", "i", False),

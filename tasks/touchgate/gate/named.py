@@ -78,6 +78,12 @@ _SYSTEM = re.compile(r"/(?:dev|tmp|usr|bin|sbin|etc|proc|sys|var|opt|lib|lib64|r
 _MOST_VALUES = 64
 """Values of one variable."""
 _PYTHON = re.compile(r"(?:python|pypy)[0-9.]*(?:-dbg)?")
+_PYTHON_BELOW = re.compile(
+    r"\bpython[0-9.]*\b[^\n|<]*<<-?[ \t]*(['\"]?)(?P<end>\w+)\1[^\n]*\n(?P<code>[\s\S]*?)\n[ \t]*(?P=end)\b"
+)
+"""A program for Python that stands below its command."""
+_IMPLICIT = "{c,cc,cpp,cxx,C,cu,m,s,S,f,f90}"
+"""Endings that make knows how to make an object from."""
 _SHELLS = frozenset(("sh", "bash", "dash", "zsh", "ksh", "ash", "source", ".", "bats"))
 _MAKES = frozenset(("make", "gmake"))
 _PYTESTS = frozenset(("pytest", "py.test", "pytest-3"))
@@ -187,6 +193,7 @@ def of_script(text: str) -> tuple[list[Name], list[Untold]]:
 def of_makefile(text: str) -> list[Name]:
     """What a Makefile names: its recipes are commands; of all else the words that are files count."""
     names: list[Name] = []
+    searched: list[str] = []
     number = 0
     variables: dict[str, list[str]] = {name: list(values) for name, values in _GIVEN.items()}
     for line in re.split(r"(?<!\\)\n", text):
@@ -199,6 +206,12 @@ def of_makefile(text: str) -> list[Name]:
             reader.words(
                 [Word("", 1), *(word._replace(is_pattern="*" in word.text or word.is_pattern) for word in words)], "file"
             )
+            for word in words:
+                stem, dot, ending = word.text.rpartition(".")
+                if stem and ending == "o" and "*" not in stem:
+                    reader.paths(Word(f"{stem}{dot}{_IMPLICIT}", word.line, is_pattern=True), "file")
+            if words and words[0].text in ("VPATH", "vpath"):
+                searched += [part for word in words[1:] for part in word.text.split(":")]
             assigned = _OF_MAKE.fullmatch(plain)
             if assigned:
                 value = " ".join(word.text for word in tokens(assigned[2], variables) if isinstance(word, Word))
@@ -206,7 +219,10 @@ def of_makefile(text: str) -> list[Name]:
                 reader.searched(assigned[1], value)
         names += [name._replace(line=name.line + number) for name in reader.names]
         number += line.count("\n") + 1
-    return names
+    more = tuple(posixpath.normpath(one) for one in searched if UNKNOWN not in one and "*" not in one)
+    return (
+        [name._replace(folders=(*name.folders, *more)) if name.kind == "file" else name for name in names] if more else names
+    )
 
 
 class _Reader:
@@ -256,6 +272,9 @@ class _Reader:
                 outer.append(list(self.here))
             elif part == ")" and outer:
                 self.here = outer.pop()
+        for match in _PYTHON_BELOW.finditer(text):
+            line = self.line + text.count("\n", 0, match.start())
+            self.names.append(Name("code", match["code"], tuple(reversed(self.here)), line))
 
     def command(self, words: list[Word]) -> None:
         self.taken = set()

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 __all__ = ["VERSION", "implied", "read", "resolve"]
 
-VERSION = 3
+VERSION = 4
 
 
 def read(text: bytes) -> Found:

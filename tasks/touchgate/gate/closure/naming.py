@@ -72,7 +72,7 @@ def matching(pattern: str, tree: Tree) -> list[str]:
 
 def _alternatives(text: str) -> list[str]:
     """a{b,c}d: abd, acd."""
-    waiting: list[str] = [text]
+    waiting: list[str] = [re.sub(r"\{[^{},/]*\.\.[^{},/]*\}", "*", text)]
     found: list[str] = []
     while waiting and len(found) + len(waiting) < _MOST_ALTERNATIVES:
         one = waiting.pop()
@@ -104,6 +104,7 @@ def _matching(starts: Iterable[str], parts: list[str], tree: Tree) -> list[str]:
 
 def _in_folder(folder: str, pattern: str, tree: Tree) -> list[str]:
     names = (name.rstrip("/") for name in tree.folder(folder) or ())
+    pattern = re.sub(r"\[[!^]?(?:\[:\w+:\]|[^\[\]])*\[:\w+:\](?:\[:\w+:\]|[^\[\]])*\]", "?", pattern).replace("[^", "[!")
     matches = re.compile(fnmatch.translate(pattern)).match
     return [name for name in names if matches(name) and name.startswith(".") <= pattern.startswith(".")]
 

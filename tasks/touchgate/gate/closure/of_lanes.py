@@ -127,7 +127,8 @@ class LaneClosures:
                 found[name.kind] += name.paths()
             elif name.kind == "pytest":
                 found["pythonpath"] += naming.set_folders(name, self.tree)
-        return _added(declared, found["include"], found["pythonpath"])
+        here = (folder for name in named(lane) if name.kind in ("script", "makefile") for folder in name.folders if folder)
+        return _added(declared._replace(here=tuple(dict.fromkeys(here))), found["include"], found["pythonpath"])
 
     def explore(self, lanes: Iterable[Lane]) -> None:
         """Read what the lanes reach, all together: in a clone without contents that is one request a wave."""
@@ -152,7 +153,9 @@ def _with_folders(settings: Settings, closure: Closure) -> Settings:
 
 
 def _added(settings: Settings, include: Iterable[str], python: Iterable[str]) -> Settings:
-    return Settings(tuple(dict.fromkeys((*settings.include, *include))), tuple(dict.fromkeys((*settings.python, *python))))
+    return settings._replace(
+        include=tuple(dict.fromkeys((*settings.include, *include))), python=tuple(dict.fromkeys((*settings.python, *python)))
+    )
 
 
 def matching(patterns: Sequence[str], tree: Tree) -> list[str]:

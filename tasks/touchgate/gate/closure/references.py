@@ -55,10 +55,14 @@ class Found(NamedTuple):
 
 
 class Settings(NamedTuple):
-    """What a lane declares beside its sources. include, python: folders relative to the root, "" for the root itself."""
+    """What a lane declares beside its sources. include, python: folders relative to the root, "" for the root itself.
+
+    here: folders that its commands run scripts and Makefiles in.
+    """
 
     include: tuple[str, ...] = ()
     python: tuple[str, ...] = ()
+    here: tuple[str, ...] = ()
 
 
 class Language(Protocol):
