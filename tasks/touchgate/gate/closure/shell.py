@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from touchgate.gate.closure.references import Settings
     from touchgate.gate.closure.tree import Tree
 
-VERSION = 3000 + python.VERSION
+VERSION = 4000 + python.VERSION
 
 FOLDERS = ("include", "pythonpath")
 """References that name folders to look other names up in; see `folders_of`."""
@@ -51,12 +51,17 @@ def of_names(names: Iterable[Name]) -> Found:
     return Found(tuple(found))
 
 
-def _name(reference: Reference, path: str) -> Name:
-    """The name that a reference keeps, looked up from the script's own folder too: many a script goes there first."""
+def _name(reference: Reference, path: str, settings: Settings) -> Name:
+    """The name that a reference keeps, looked up from the script's own folder too: many a script goes there first.
+
+    And from the folders that the lane's commands run scripts in.
+    """
     kind, pattern, count, *rest = reference.candidates
     own = posixpath.dirname(path)
     inner = tuple(rest[: int(count)])
-    folders = tuple(dict.fromkeys(posixpath.normpath(posixpath.join(start, one)) for start in (own, "") for one in inner))
+    folders = tuple(
+        dict.fromkeys(posixpath.normpath(posixpath.join(start, one)) for start in (own, "", *settings.here) for one in inner)
+    )
     plain = tuple("" if folder == "." else folder for folder in folders)
     return Name(kind, reference.text, plain, reference.line, bool(pattern), tuple(rest[int(count) :]))
 
@@ -65,7 +70,7 @@ def resolve(reference: Reference, path: str, tree: Tree, settings: Settings) -> 
     """The files that a name of the script `path` may mean."""
     if reference.how in _OF_PYTHON:
         return python.resolve(reference, path, tree, settings)
-    name = _name(reference, path)
+    name = _name(reference, path, settings)
     if reference.how in FOLDERS:
         return ()
     if reference.how == "bytes":
