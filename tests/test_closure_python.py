@@ -485,6 +485,46 @@ def test_files_and_folders_that_a_file_says(source, others, found):
     assert reached(files, "p/q/x.py") == sorted([*found, "p/q/x.py"])
 
 
+OPENED = [
+    ('subprocess.run(["python", "p/m.py"])', "p/m.py"),
+    ('subprocess.run("python p/m.py", shell=True)', "p/m.py"),
+    ('subprocess.check_call([sys.executable, "-m", "m"])', "m.py"),
+    ('from subprocess import run as r\nr(("python", "p/m.py"))', "p/m.py"),
+    ('os.system("sh run.sh")', "run.sh"),
+    ('os.execvp("python", ["python", "m.py"])', "m.py"),
+    ('json.load(open("p/data/d.txt"))', "p/data/d.txt"),
+    ('D = Path(__file__).parent / "data" / "d.txt"\nD.read_text()', "t/data/d.txt"),
+    ('open(os.path.join(os.path.dirname(__file__), "data", "d.txt")).read()', "t/data/d.txt"),
+    ('np.load("x.npy")', "x.npy"),
+    ('Path("vectors/x").read_bytes()', "vectors/x"),
+    ('D = Path(__file__).parent\nE = D / "e"\ndef f():\n    return (E / "x.txt").read_text()', "t/e/x.txt"),
+    ('if y: D = "p"\nelse:\n    D = "q"\nopen(os.path.join(D, "x"))', "q/x"),
+    ('cases = ["p/a.json", "p/b.json"]', "p/b.json"),
+    ('for f in (Path(__file__).parent / "data").glob("*.json"): f()', "t/data/a.json"),
+    ('os.listdir("v/w")', "v/w/z"),
+    ('glob.glob("v/*.json")', "v/a.json"),
+]
+
+
+@pytest.mark.parametrize(("source", "path"), OPENED)
+def test_what_is_opened_or_run(source, path):
+    assert reached({"t/x.py": source, path: "", "t/other": "", "other": ""}, "t/x.py") == sorted(["t/x.py", path])
+
+
+def test_what_is_run_is_read_and_what_is_opened_is_not():
+    files = {"a.py": "subprocess.run(['python', 'p/m.py']); open('p/n.py')", "p/m.py": "import q", "p/n.py": "import r"}
+    assert reached({**files, "q.py": "", "r.py": ""}, "a.py") == ["a.py", "p/m.py", "p/n.py", "q.py"]
+
+
+@pytest.mark.parametrize("source", ['"""p/no.txt"""', "# p/no.txt", "x = 'no.txt'", "f('see p/no.txt')", "x = '/p/no.txt'"])
+def test_what_is_no_path(source):
+    assert reached({"x.py": source, "p/no.txt": "", "no.txt": ""}, "x.py") == ["x.py"]
+
+
+def test_a_computed_file_of_a_told_folder_is_said():
+    assert [one.line for one in read(b"D = Path(__file__).parent\nopen(D / 'data' / name)").unresolved] == [2]
+
+
 def test_circles_and_submodules():
     files = {"a.py": "import b, third.x", "b.py": "import a", "third": ("gitlink",)}
     assert reached(files, "a.py") == ["a.py", "b.py", "third"]

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from touchgate.gate.closure.python_calls import FUNCTIONS, NAMES, Calls
 from touchgate.gate.closure.python_expressions import END, Expressions
 from touchgate.gate.closure.python_names import FOLDERS, TEST_FILE, implied, resolve
+from touchgate.gate.closure.python_paths import Paths
 from touchgate.gate.closure.python_text import Token, tokens
 from touchgate.gate.closure.references import Found, Reference, Unresolved
 
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = ["FOLDERS", "TEST_FILE", "VERSION", "implied", "read", "resolve"]
 
-VERSION = 2
+VERSION = 3
 
 _MODULES = {
     "importlib",
@@ -34,6 +35,8 @@ _MODULES = {
     "pkgutil",
     "imp",
     "sys",
+    "os",
+    "subprocess",
 }
 """Whose functions import or read by a name: what a file calls them by is followed."""
 _MOST_ROUNDS = 5
@@ -54,6 +57,14 @@ def read(text: bytes) -> Found:
     references = list(dict.fromkeys(reader.references))
     if len(reader.calls.roots) > _MOST_ROOTS:
         unresolved.append(Unresolved(1, "sys.path", f"more than {_MOST_ROOTS} folders are added"))
+    paths = Paths(reader.calls.at, reader.renamed, reader.from_modules)
+    paths.run()
+    # What a call is known to read by another rule is not read by this one.
+    known = {(one.text, one.line) for one in references} | {(name, one.line) for one in references for name in one.candidates}
+    references += [
+        one for one in paths.references if not known & {(one.text, one.line), *((name, one.line) for name in one.candidates)}
+    ]
+    unresolved += paths.unresolved
     roots = tuple(reader.calls.roots)[:_MOST_ROOTS]
     if roots:
         references = [_rooted(one, roots) for one in references]

@@ -17,6 +17,8 @@ CWD = "cwd:"
 """Before a path from wherever the program is started."""
 
 _DEEPEST = 20
+_LONGEST = 120
+"""Tokens of an expression that begins with a path."""
 _CLOSES = {"(": ")", "[": "]", "{": "}"}
 _SAME = {"abspath", "realpath", "normpath", "normcase", "fspath", "str", "Path", "PurePath", "PosixPath", "PurePosixPath"}
 _SAME_METHODS = {"resolve", "absolute", "as_posix", "expanduser", "__str__", "__fspath__"}
@@ -54,6 +56,11 @@ class Expressions:
     def __init__(self, tokens: Sequence[Token]) -> None:
         self.tokens = tokens
         self._closing: dict[int, int] | None = None
+        self._inside: list[bool] | None = None
+        self._lenient = False
+        """Whether a path ends where something stands that is not known."""
+        self.known: dict[str, str] = {}
+        """Variable -> the path that it stands for."""
 
     def token(self, at: int) -> Token:
         """The token at a place; END beyond the last."""
@@ -70,6 +77,19 @@ class Expressions:
         if self._closing is None:
             self._closing = _brackets(self.tokens)
         return self._closing.get(at, -1)
+
+    def is_inside(self, at: int) -> bool:
+        """Whether a token stands between brackets."""
+        if self._inside is None:
+            if self._closing is None:
+                self._closing = _brackets(self.tokens)
+            self._inside = [False] * len(self.tokens)
+            over = -1
+            for start, end in sorted(self._closing.items()):
+                if start > over:
+                    self._inside[start : end + 1] = [True] * (end + 1 - start)
+                    over = end
+        return at < len(self._inside) and self._inside[at]
 
     def arguments(self, at: int) -> list[Argument]:
         """Those between the bracket at a place and the one that closes it, as far as all is closed that is opened."""
@@ -137,16 +157,31 @@ class Expressions:
             return None
         return found.anchor + found.path.replace(_SELF, ".")
 
+    def prefix(self, start: int) -> tuple[str | None, int]:
+        """The path that an expression begins with, as `place` gives it, and where the first token is that it leaves out."""
+        self._lenient = True
+        end, last = start, min(start + _LONGEST, len(self.tokens))
+        while end < last and (self.token(end).kind != "newline" or self.is_inside(end)):
+            end += 1
+        try:
+            found, at = self._sum(start, end, 0)
+        finally:
+            self._lenient = False
+        return (None if found is None else found.anchor + found.path.replace(_SELF, ".")), at
+
     def _sum(self, at: int, end: int, depth: int) -> tuple[_Path | None, int]:
         """`a / b + c`, and where it ends."""
         found, at = self._term(at, end, depth)
-        while found is not None and self.skip(at) < end:
+        while found is not None and (at if self._lenient and not depth else self.skip(at)) < end:
+            if self._lenient and not depth and self.token(at).kind == "newline" and not self.is_inside(at):
+                break
             sign = self.token(self.skip(at)).text
             if sign not in ("/", "+"):
                 break
+            before = at
             other, at = self._term(self.skip(self.skip(at) + 1), end, depth)
             if other is None:
-                return None, at
+                return (found, self.skip(before)) if self._lenient else (None, at)
             found = found.joined(other) if sign == "/" else _added(found, other)
         return found, at
 
@@ -174,12 +209,16 @@ class Expressions:
 
     def _name(self, at: int, end: int, depth: int) -> tuple[_Path | None, int]:
         """`__file__`, `os.path.join(...)`, `Path(...)` and the like."""
-        while self.token(at + 1).text == "." and self.token(at + 2).kind == "name" and self.token(at).text != "__file__":
+        own = ("__file__", *self.known)
+        while self.token(at + 1).text == "." and self.token(at + 2).kind == "name" and self.token(at).text not in own:
             at += 2
         name = self.token(at).text
         if self.token(at + 1).text != "(":
             if name == "__file__":
                 return _Path(HERE, _SELF), at + 1
+            if name in self.known:
+                anchor, _, path = self.known[name].partition(":")
+                return _Path(f"{anchor}:", path), at + 1
             return (_Path(CWD, _WORDS[name]) if name in _WORDS else None), at + 1
         after = self.closing(at + 1) + 1
         if not 0 < after <= end:
@@ -208,6 +247,7 @@ class Expressions:
     def _methods(self, found: _Path | None, at: int, end: int, depth: int) -> tuple[_Path | None, int]:
         """`.parent`, `.parents[1]`, `.joinpath(...)` after a path."""
         while found is not None and self.token(self.skip(at)).text == "." and self.skip(at) < end:
+            before = at
             at = self.skip(at) + 1
             name, after = self.token(at).text, self.token(at + 1).text
             if name == "parent":
@@ -219,12 +259,12 @@ class Expressions:
             elif after == "(" and 0 < self.closing(at + 1) < end:
                 parts = self._parts(at + 1, depth)
                 if parts is None or name not in {*_SAME_METHODS, "joinpath", "with_name"}:
-                    return None, at
+                    return (found, before) if self._lenient else (None, at)
                 found = found.parent() if name == "with_name" else found
                 found = found if name in _SAME_METHODS else _joined(found, parts)
                 at = self.closing(at + 1) + 1
             else:
-                return None, at
+                return (found, before) if self._lenient else (None, at)
         return found, at
 
 

@@ -8,6 +8,7 @@ from bisect import bisect_left
 from typing import TYPE_CHECKING
 
 from touchgate.gate.closure.python_expressions import CWD, HERE
+from touchgate.gate.closure.python_paths import BELOW, COMMAND, DATA
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -35,10 +36,30 @@ def resolve(reference: Reference, path: str, tree: Tree, settings: Settings) -> 
         return tuple(dict.fromkeys(_all_modules(folder, tree) if name == "*" else _module(folder, name, tree)))
     if reference.how == "conftest":
         return tuple(_conftests(path, tree))
+    first = reference.candidates[0] if reference.candidates else ""
+    if first == COMMAND:
+        from touchgate.gate.closure import shell  # noqa: PLC0415  it imports the reader of Python
+
+        return shell.resolve(reference._replace(candidates=reference.candidates[1:]), path, tree, settings)
+    if first in (DATA, BELOW):
+        return _told(reference, path, tree, settings)
     if reference.how in ("file", "bytes"):
         files = (file for place in reference.candidates for file in _files(place, name, path, tree, settings))
         return tuple(dict.fromkeys(one for file in files for one in tree.at(file)))
     return _imported(reference, path, tree, settings)
+
+
+def _told(reference: Reference, path: str, tree: Tree, settings: Settings) -> tuple[str, ...]:
+    """A file that is opened or run, or all that is below a folder, but for the root."""
+    kind, *places = reference.candidates
+    found: dict[str, None] = {}
+    for file in (one for place in places for one in _folders(place, path, settings) if one):
+        if kind == DATA:
+            found.update(dict.fromkeys(tree.at(file)))
+        elif tree.folder(file) is not None:
+            found.update(dict.fromkeys(tree.below(file)))
+    found.pop(path, None)
+    return tuple(found)
 
 
 def _imported(reference: Reference, path: str, tree: Tree, settings: Settings) -> tuple[str, ...]:

@@ -24,7 +24,7 @@ VERSION = 4000 + python.VERSION
 FOLDERS = ("include", "pythonpath")
 """References that name folders to look other names up in; see `folders_of`."""
 _HOWS = {"script": "runs", "python": "runs as Python", "makefile": "runs as make"}
-_OF_PYTHON = ("import", "from", "all")
+_OF_PYTHON = ("import", "from", "all", "conftest", "file")
 
 
 def read(text: bytes) -> Found:
@@ -68,7 +68,7 @@ def _name(reference: Reference, path: str, settings: Settings) -> Name:
 
 def resolve(reference: Reference, path: str, tree: Tree, settings: Settings) -> tuple[str, ...]:
     """The files that a name of the script `path` may mean."""
-    if reference.how in _OF_PYTHON:
+    if reference.how in _OF_PYTHON or ":" in (reference.candidates or ("",))[0]:
         return python.resolve(reference, path, tree, settings)
     name = _name(reference, path, settings)
     if reference.how in FOLDERS:
