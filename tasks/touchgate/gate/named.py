@@ -79,7 +79,7 @@ _MOST_VALUES = 64
 """Values of one variable."""
 _PYTHON = re.compile(r"(?:python|pypy)[0-9.]*(?:-dbg)?")
 _PYTHON_BELOW = re.compile(
-    r"\bpython[0-9.]*\b[^\n|<]*<<-?[ \t]*(['\"]?)(?P<end>\w+)\1[^\n]*\n(?P<code>[\s\S]*?)\n[ \t]*(?P=end)\b"
+    r"\bpython[0-9.]*\b[^\n|<]*<<-?[ \t]*(['\"]?)(?P<end>\w+)\1[^\n]*\n(?P<code>[\s\S]{0,20000}?)\n[ \t]*(?P=end)\b"
 )
 """A program for Python that stands below its command."""
 _IMPLICIT = "{c,cc,cpp,cxx,C,cu,m,s,S,f,f90}"
