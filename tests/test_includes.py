@@ -41,6 +41,8 @@ from touchgate.checks.includes import _never, reach, scan, unresolved_arguments,
         ('int x; /*\n*/ #include "a"\n', []),
         ('#if __has_include /**/ ( "a\\" ) || __has_\\\ninclude("b")\n', ["a\\", "b"]),
         ('#include "a\0b"\n#include "c"\n', ["c"]),
+        ('asm(".incbin \\"data\\"");\n', ["data"]),
+        ('int a;\r#include "b"\r\n', ["b"]),
         ("", []),
     ],
 )  # fmt: skip
@@ -62,8 +64,9 @@ def test_names(text, names):
         ('auto s = R"(\n#include "a"\n', {1: "a raw string"}),
         ('#define X \\\n R"(\n)"\n', {2: "a raw string"}),
         ('#define X R"(one line)"\nauto s = "b"R"x(\n', {}),
-        ('asm(".incbin \\"data\\"");\n', {1: ".incbin"}),
-        ("int a;\r#include <b>\r\n", {1: "a carriage return"}),
+        ('asm(".incbin " FILE);\n', {1: ".incbin"}),
+        ('asm(".incbin \\"data\\"");\n', {}),
+        ("int a;\r#include <b>\r\n", {}),
     ],
 )
 def test_what_can_not_be_told_is_said(text, unresolved):

@@ -13,7 +13,8 @@ import touchgate
 
 PACKAGE = Path(touchgate.__file__).parent
 MODULES = sorted(PACKAGE.rglob("*.py"))
-HEAVY = {"numpy", "git", "gitdb", "filelock", "rich", "pycuda", "pynvml", "psycopg", "doit", "jsonschema", "hypothesis", "pytest"}
+HEAVY = {"numpy", "git", "gitdb", "filelock", "rich", "pycuda", "pynvml", "psycopg", "doit"}
+HEAVY |= {"jsonschema", "hypothesis", "pytest"}
 
 BASIC = {"outcome", "places", "golden", "processes"}
 LAYERS = {
