@@ -56,6 +56,13 @@ MUTANTS = (
         "mismatch",
     ),
     Mutant(
+        "bfloat16's elements exchanged in packs",
+        "../common/types.cuh",
+        "make_float2(__uint_as_float(word << 16), __uint_as_float(word & 0xffff0000u))",
+        "make_float2(__uint_as_float(word & 0xffff0000u), __uint_as_float(word << 16))",
+        "mismatch",
+    ),
+    Mutant(
         "float16's elements exchanged in packs",
         "../common/types.cuh",
         "__floats2half2_rn(low, high)",

@@ -80,11 +80,4 @@ MUTANTS = (
         "__uint_as_float(word | 0xffffu)",
         "mismatch",
     ),
-    Mutant(
-        "bfloat16's elements exchanged for one row alone",
-        "../common/types.cuh",
-        "make_float2(__uint_as_float(word << 16), __uint_as_float(word & 0xffff0000u))",
-        "make_float2(__uint_as_float(word & 0xffff0000u), __uint_as_float(word << 16))",
-        "mismatch",
-    ),
 )

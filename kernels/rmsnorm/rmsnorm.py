@@ -15,10 +15,10 @@ DTYPES = ("float32", "float16", "bfloat16")
 WAYS = {"2": (2, 1), "4": (4, 1), "8": (8, 1), "8x2": (8, 2), "4x8": (4, 8), "8x8": (8, 8)}
 """Kernels of rmsnorm.cu: packs that a thread keeps, and blocks that share a row."""
 # Each by the rule's kernel, and by another one.
-SHAPES = {
-    **{(1, 1): "4", (3, 31): "8", (4, 32): "8x2", (3, 33): "4x8", (3, 255): "8x8", (2, 256): "4", (3, 257): "8x2"},
-    **{(2, 1023): "8", (3, 1025): "4x8", (2, 4099): "8x8", (1, 8200): "8x2", (37, 5): "8x2", (2, 2061): "2"},
-}
+SHAPES = (
+    *((1, 1, "4"), (3, 31, "8"), (4, 32, "8x2"), (3, 33, "4x8"), (3, 255, "8x8"), (2, 256, "4"), (3, 257, "8x2")),
+    *((2, 1023, "8"), (3, 1025, "4x8"), (2, 4099, "8x8"), (1, 8200, "8x2"), (37, 5, "8x2"), (2, 2061, "2")),
+)
 EMPTY_SHAPES = ((0, 7), (3, 0))
 # Clusters are for a GPU alone: emulated, one block does what they do, and reads the row twice.
 GPU_SHAPES = (
@@ -56,7 +56,7 @@ def cases() -> Iterator[Case]:
     """Give every shape with random values; zeros of both signs; tiny rows, where eps rules; outlier and NaN beside others."""
     ways = itertools.cycle(WAYS)
     for dtype in DTYPES:
-        for number, ((rows, n), other) in enumerate(SHAPES.items()):
+        for number, (rows, n, other) in enumerate(SHAPES):
             for chosen in (way(n, dtype), other):
                 eps = (1e-6, 1e-3, 1e-8)[number % 3]
                 parameters = {"rows": rows, "n": n, "way": chosen, "values": "random", "eps": eps}
