@@ -675,13 +675,63 @@ class TestALeftOverCheckout:
         assert (code, out) == (0, "true\n")
         assert "so its main may be of an earlier one; run `git fetch origin main`" in said
 
-    @pytest.mark.parametrize(
-        ("words", "variables"),
-        [(("HEAD", "HEAD"), {}), ((), {"TOUCHGATE_BASE": "HEAD", "TOUCHGATE_HEAD": "HEAD"}), (("--no-fetch",), {})],
-    )
-    def test_what_was_asked_for_is_judged(self, job, earlier, words, variables):
-        code, _, said = job(earlier.root, *words, **variables)
-        assert (code, "passed over" in said) == (0, False)
+    def test_ids_that_were_asked_for_are_judged(self, job, earlier):
+        at = earlier.git("rev-parse", "HEAD")
+        for words, variables in (((at, at), {}), ((), {"TOUCHGATE_BASE": at, "TOUCHGATE_HEAD": at})):
+            code, out, said = job(earlier.root, *words, **variables)
+            assert (code, out, "passed over" in said) == (0, "false\n", False), said
+
+    @pytest.mark.parametrize("names", [("origin/main", "HEAD"), ("HEAD", "HEAD"), ("main", "@")])
+    def test_names_are_not_those_of_a_leftover(self, job, earlier, names):
+        code, out, said = job(earlier.root, "--lane", "two", *names)
+        assert (code, out, "passed over" in said) == (0, "true\n", True)
+        assert "names nothing; name a branch or a commit's full id" in said
+
+    @pytest.mark.parametrize("variables", [{}, {"TOUCHGATE_BASE": "origin/main"}, {"TOUCHGATE_HEAD": "HEAD"}])
+    def test_what_can_not_be_fetched_is_open(self, job, earlier, variables):
+        code, out, said = job(earlier.root, "--no-fetch", **variables)
+        assert (code, out, "passed over" in said) == (0, "true\n", False)
+        assert "everything runs: " in said
+
+    def test_a_base_alone_where_the_event_names_no_commit(self, job, earlier):
+        code, out, _ = job(earlier.root, TOUCHGATE_BASE="main", GITHUB_EVENT_NAME="issue_comment")
+        assert (code, out) == (0, "true\n")
+
+    def test_a_merge_that_drops_what_is_proposed_is_not_the_event_s(self, server, job, clone, tmp_path):
+        """`git merge -s ours HEAD_SHA` on an old main, left there by an earlier job."""
+        head = server.git("rev-parse", "work")
+        clone.git("fetch", "-q", "--unshallow", "origin", "main:refs/remotes/origin/main")
+        clone.git("checkout", "-q", "refs/remotes/origin/main")
+        clone.git("merge", "-q", "-s", "ours", "-m", "mine", head)
+        merge = server.git("commit-tree", "-p", "main", "-p", head, "-m", "merge", "work^{tree}")
+        server.git("update-ref", "refs/pull/7/merge", merge)
+        payload = {"pull_request": {"base": {"ref": "main"}, "head": {"sha": head}}}
+        (tmp_path / "pull.json").write_text(json.dumps(payload))
+        variables = {
+            "GITHUB_EVENT_NAME": "pull_request",
+            "GITHUB_EVENT_PATH": str(tmp_path / "pull.json"),
+            "GITHUB_REF": "refs/pull/7/merge",
+            "GITHUB_SHA": merge,
+        }
+        for words in ((), ("--no-fetch",), ("origin/main", "HEAD")):
+            code, out, said = job(clone.root, "--lane", "one", *words, **variables)
+            assert (code, out) == (0, "true\n"), said
+
+    @pytest.mark.parametrize("words", [(), ("origin/main", "HEAD"), ("main", "HEAD")])
+    def test_the_event_s_own_commit_does_not_bring_an_old_main(self, server, job, clone, words):
+        """The same commit, pushed once more or run once more, after main gained a lane."""
+        clone.git("fetch", "-q", "--unshallow", "origin", "main:refs/remotes/origin/main")
+        clone.git("branch", "main", "origin/main")
+        late = "lanes:\n  late: {paths: [src/**], checks: [{command: 'true'}]}\n"
+        server.git("update-ref", "refs/heads/main", commit_on(server, "main", "late", {"tasks/late.yml": late}))
+        code, out, said = job(clone.root, "--json", *words)
+        found = json.loads(out)
+        assert (code, found["base"]) == (0, server.git("rev-parse", "main")), said
+        assert "late" in {one["name"] for one in found["lanes"] if one["decision"] == "run"}
+        server.git("update-ref", "-d", "refs/heads/main")
+        code, out, said = job(clone.root, "--lane", "two", *words)
+        assert (code, out) == (0, "true\n")
+        assert "the main of this clone may be older than the remote's" in said
 
 
 class TestSecrets:

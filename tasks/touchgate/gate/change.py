@@ -53,7 +53,7 @@ def resolve(
 
     Raises GitFault only where git can't be used at all.
     """
-    judgement = _Judgement(repo, base, head, environ)
+    judgement = _Judgement(repo, base, head, environ, present=fetch is not Fetch.NEVER and forge.is_job(environ))
     judged, lack = judgement.judged()
     if fetch is Fetch.FRESH:
         lack = judgement.freshen() or lack
@@ -83,13 +83,16 @@ def _attach(repo: Repository, environ: Mapping[str, str]) -> Remote:
 class _Judgement:
     """The same question, asked again each time that more is here."""
 
-    def __init__(self, repo: Repository, base: str | None, head: str | None, environ: Mapping[str, str]) -> None:
+    def __init__(
+        self, repo: Repository, base: str | None, head: str | None, environ: Mapping[str, str], *, present: bool
+    ) -> None:
         self._repo = repo
         self._asked_base = sides.asked(base, "TOUCHGATE_BASE", environ)
         self._asked_head = sides.asked(head, "TOUCHGATE_HEAD", environ)
         self._event = None if self._asked_base else forge.read(environ)
         # Without a checkout a base alone is measured against what the event is for.
-        self._for = forge.read(environ) if self._asked_base and repo.is_bare else self._event
+        self._for = forge.read(environ) if self._asked_base and (repo.is_bare or present) else self._event
+        self._present = present
 
     def freshen(self) -> Lack | None:
         """The base branch, to be fetched whether or not it is here."""
@@ -110,7 +113,7 @@ class _Judgement:
 
     def _judged(self, event: Event | None, default: Default | None) -> tuple[Judged, Lack | None]:
         repo, asked_base, asked_head = self._repo, self._asked_base, self._asked_head
-        at = sides.checked_out(repo, self._for)
+        at = sides.checked_out(repo, self._for if repo.is_bare else event)
         if event:
             event = sides.pushed_to_default(event, default)
             side = sides.find(repo, *asked_head) if asked_head else at
@@ -125,7 +128,10 @@ class _Judgement:
                 change = _change(nothing, side, merge_base=None, proof="not needed")
                 return Judged(change, event.reason, tip), None
         head = sides.head(repo, at, asked_head, event, worktree=bool(asked_base) or event is None)
-        base = sides.base(repo, head, asked_base, event, default)
+        if asked_base:
+            base = sides.asked_base(repo, asked_base, self._for if self._present else None)
+        else:
+            base = sides.base(repo, head, event, default, present=self._present)
         try:
             merge_bases, proof = _merge_bases(repo, base, head)
             paths = _touched(repo, merge_bases, head)

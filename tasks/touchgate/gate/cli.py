@@ -9,6 +9,7 @@ from __future__ import annotations
 import gc
 import os
 import sys
+from enum import Enum
 
 from touchgate.gate import change as change_of
 from touchgate.gate import forge, sides, sources
@@ -29,6 +30,14 @@ if TYPE_CHECKING:
 
 DECIDED = 0
 USAGE = 3
+
+
+class Standing(Enum):
+    """What a checkout is to the event of a job."""
+
+    THE_EVENTS = "the event's own, or what was asked for"
+    LEFT_OVER = "what an earlier job left"
+    OTHER = "something else, maybe made by this job: what is touched can't be told by it"
 
 
 def main(argv: Sequence[str] | None = None, environ: Mapping[str, str] = os.environ) -> int:
@@ -96,7 +105,8 @@ def _answer_to(asked: Asked, start: str | Path, environ: Mapping[str, str]) -> A
     root = None if asked.remote is not None else find_top(start)
     if root is None:
         return _answer_alone(asked, start, environ)
-    if _is_left_over(asked, root, environ):
+    standing = _standing(asked, root, environ)
+    if standing is Standing.LEFT_OVER and asked.fetch is not Fetch.NEVER and forge.clone_url(environ):
         return _answer_alone(asked, start, environ, passed_over=root)
     with Repository(root, environ) as repo:
         try:
@@ -104,6 +114,8 @@ def _answer_to(asked: Asked, start: str | Path, environ: Mapping[str, str]) -> A
             found = None if asked.workflow else _read(repo, judged)
             from touchgate.gate import answers  # noqa: PLC0415 (by now the other thread is through with it)
 
+            if standing is not Standing.THE_EVENTS:
+                judged = answers.opened(judged, f"the checkout in {root} is not of this event's commit")
             return answers.decide(repo, judged, asked, start, environ, found)
         except GitFault as fault:
             from touchgate.gate import answers  # noqa: PLC0415
@@ -112,22 +124,27 @@ def _answer_to(asked: Asked, start: str | Path, environ: Mapping[str, str]) -> A
             return answers.decide(repo, answers.nothing_known(str(fault)), asked, start, environ)
 
 
-def _is_left_over(asked: Asked, root: str, environ: Mapping[str, str]) -> bool:
-    """Whether the event alone decides, as the checkout around the job's own folder is none of this event's."""
-    base, head = asked.base or environ.get("TOUCHGATE_BASE"), asked.head or environ.get("TOUCHGATE_HEAD")
-    # Where both are named nothing is the event's. One alone is measured against what the event is for, not a leftover.
-    folder = None if (base and head) or asked.fetch is Fetch.NEVER or not forge.is_job(environ) else forge.workspace(environ)
+def _standing(asked: Asked, root: str, environ: Mapping[str, str]) -> Standing:
+    """What the checkout around the job's own folder is to the event; elsewhere it is what a person means."""
+    folder = forge.workspace(environ) if forge.is_job(environ) else None
     # A checkout below that folder was put there by this job, whatever it is of.
-    if not folder or not forge.clone_url(environ) or not f"{os.path.realpath(folder)}/".startswith(f"{root}/"):
-        return False
+    if not folder or not f"{os.path.realpath(folder)}/".startswith(f"{root}/"):
+        return Standing.THE_EVENTS
+    base, head = asked.base or environ.get("TOUCHGATE_BASE"), asked.head or environ.get("TOUCHGATE_HEAD")
     event = forge.read(environ)
     if event is None or event.checkout is None:
-        return False
+        # The event names no commit. A base alone would be measured against whatever is here.
+        return Standing.OTHER if base and not head else Standing.THE_EVENTS
     try:
         with Repository(root, environ) as repo:
-            return sides.is_left_over(repo, event)
+            # A full id means the same everywhere; HEAD and branches are what an earlier job made of them.
+            if base and head and sides.are_ids(repo, (base, head)):
+                return Standing.THE_EVENTS
+            if sides.is_left_over(repo, event):
+                return Standing.LEFT_OVER
+            return Standing.THE_EVENTS if sides.is_of_event(repo, event) else Standing.OTHER
     except GitFault:
-        return False
+        return Standing.THE_EVENTS
 
 
 def _read(repo: Repository, judged: Judged) -> sources.Sources | None:

@@ -15,7 +15,7 @@ from touchgate.gate.history import FETCH_CURE, Lack
 from touchgate.gate.values import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
 
 class Side(NamedTuple):
@@ -181,9 +181,23 @@ def checked_out(repo: Repository, event: Event | None) -> Side:
 
 
 def _is_of(event: Event, commit: Commit) -> bool:
-    """Whether this is the commit that the event started its run for, its head, or a merge of that."""
+    """Whether this is the commit that the event started its run for, or its head; a merge of that where none is named.
+
+    Any other merge of the head may have dropped what it proposes (`git merge -s ours`).
+    """
     proposed = {event.checkout, event.head} - {None}
-    return not proposed or commit.id in proposed or event.head in commit.parents
+    return not proposed or commit.id in proposed or (event.checkout is None and event.head in commit.parents)
+
+
+def are_ids(repo: Repository, names: Iterable[str]) -> bool:
+    """Whether these are full ids of commits that are here."""
+    return all(re.fullmatch(_FULL_ID, name) and repo.commit(name) for name in names)
+
+
+def is_of_event(repo: Repository, event: Event) -> bool:
+    """Whether the commit checked out is the event's own."""
+    at = repo.commit("HEAD")
+    return at is not None and _is_of(event, at)
 
 
 def is_left_over(repo: Repository, event: Event) -> bool:
@@ -227,10 +241,24 @@ def head(repo: Repository, at: Side, asked: tuple[str, str] | None, event: Event
     return at
 
 
-def base(repo: Repository, head: Side, asked: tuple[str, str] | None, event: Event | None, default: Default | None) -> Side:
-    """The side that the change is measured from."""
-    if asked:
-        return find(repo, *asked)
+def asked_base(repo: Repository, asked: tuple[str, str], event: Event | None) -> Side:
+    """The base that a person names. event: that of a job that may fetch: then a target branch is the remote's present one."""
+    side = find(repo, *asked)
+    if event is None or repo.is_bare or side.commit is None or not repo.setting("remote.origin.url"):
+        return side
+    stem, suffix = _split(asked[0])
+    name = stem.removeprefix("refs/heads/").removeprefix("refs/remotes/").removeprefix("origin/")
+    theirs = stem != name and "origin/" in stem
+    if suffix or not forge.is_branch(name) or not (theirs or name in (event.target, event.default_branch)):
+        return side
+    if repo.remote and name in repo.remote.fresh:
+        tip = repo.commit(f"refs/remotes/origin/{name}")
+        return Side(tip, f"{side.source}: origin/{name}") if tip else side
+    return side._replace(fault=_may_be_old(name), lack=Lack(branches=(name,)))
+
+
+def base(repo: Repository, head: Side, event: Event | None, default: Default | None, *, present: bool = False) -> Side:
+    """The side that the change is measured from. present: a branch of the remote counts only as it is there now."""
     lost, parent_id = "", None
     if event and event.merge_ref and head.commit and _is_merge_of(head.commit, event):
         parent_id = head.commit.parents[0]
@@ -250,7 +278,8 @@ def base(repo: Repository, head: Side, asked: tuple[str, str] | None, event: Eve
     if tip is None:
         fault = f"the branch {name} is not in this clone; {FETCH_CURE}, or `git fetch origin {name}`{lost}"
     else:
-        fault = _stale(repo, name, tip, event)
+        # Where there is no remote, the branch here is all there is.
+        fault = _stale(repo, name, tip, event, present=present and bool(repo.setting("remote.origin.url")))
     lack = Lack(branches=(name,)) if fault else None
     if lack and parent_id:
         # The parent alone says it all, and costs the least.
@@ -258,10 +287,16 @@ def base(repo: Repository, head: Side, asked: tuple[str, str] | None, event: Eve
     return Side(tip, f"{short or name}, {source}", fault, lack=lack)
 
 
-def _stale(repo: Repository, name: str, tip: Commit, event: Event | None) -> str:
-    """What is wrong where the forge names a commit of the target branch that the ref in this clone does not hold."""
+def _may_be_old(name: str) -> str:
+    return f"the {name} of this clone may be older than the remote's, with lanes that came to it since"
+
+
+def _stale(repo: Repository, name: str, tip: Commit, event: Event | None, *, present: bool) -> str:
+    """What is wrong where the ref in this clone may not be, or is not, the target branch that the forge measures from."""
     if event is None or (repo.remote and name in repo.remote.fresh):
         return ""
+    if present:
+        return _may_be_old(name)
     at = repo.commit("HEAD") if event.merge_ref and event.checkout and not repo.is_bare else None
     if at and at.id != event.checkout:
         # A pull request's payload names the target as it was when it was opened: it can't tell an old branch from a new one.

@@ -43,5 +43,8 @@ SITUATIONS = (
     Situation("a dispatch with a SHA", "that commit, fetched if it is missing, judged like a pull request"),
     Situation("a dispatch without a SHA", "everything is due, and what is known is reused"),
     Situation("an unknown event", "everything runs"),
-    Situation("a remote that fails, hangs or refuses", "judged by what is here, and where that does not do, everything runs"),
+    Situation(
+        "a remote that fails, hangs or refuses",
+        "judged by what is here, and where that does not do, as in a job for the base branch's tip, everything runs",
+    ),
 )
