@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from touchgate.gate.closure.of_lanes import LaneClosures
     from touchgate.gate.git import Repository
     from touchgate.gate.model import Change, Lane
-    from touchgate.gate.named import Name
+    from touchgate.gate.names import Name
     from touchgate.gate.objects import TreeEntry
 
 MOST_SHOWN = 4

@@ -137,3 +137,11 @@ def tokens(text: str, variables: Mapping[str, Sequence[str]] | None = None) -> I
         line += whole.count("\n")
     if made is not None:
         yield made.word(text, len(text))
+
+
+def known(text: str) -> str:
+    """A word as far as it is known: a path behind a variable is taken from the root. "" where nothing is."""
+    if UNKNOWN not in text:
+        return text
+    behind = text.rpartition(UNKNOWN)[2].lstrip(")}\"'")
+    return behind.lstrip("/") if behind.startswith("/") else ""

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from touchgate.gate.closure.references import Settings
     from touchgate.gate.closure.tree import Tree
-    from touchgate.gate.named import Name
+    from touchgate.gate.names import Name
 
 READ_AS = {"script": "shell", "python": "python", "makefile": "makefile"}
 """What a file is read as whose name tells nothing, by what names it."""

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from touchgate.gate.git import Repository
     from touchgate.gate.model import Lane
-    from touchgate.gate.named import Name
+    from touchgate.gate.names import Name
 
 MANIFEST = "manifest.json"
 """Of a folder of vectors: it names the decoder and its kernel."""

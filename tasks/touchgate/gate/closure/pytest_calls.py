@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from touchgate.gate.closure import toml
 from touchgate.gate.closure.paths import joined, parent, upwards
-from touchgate.gate.named import PYTEST_VALUED
+from touchgate.gate.programs import PYTEST_VALUED
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from touchgate.gate.closure.tree import Tree
-    from touchgate.gate.named import Name
+    from touchgate.gate.names import Name
 
 CONFIGURATION = ("pytest.toml", ".pytest.toml", "pytest.ini", ".pytest.ini", "pyproject.toml", "tox.ini", "setup.cfg")
 _ALWAYS = ("test*.txt",)

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 
 from touchgate.gate.closure import naming, python
 from touchgate.gate.closure.references import Found, Reference, Unresolved
-from touchgate.gate.named import Name, of_script
+from touchgate.gate.named import of_script
+from touchgate.gate.names import Name
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
