@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from touchgate.gate import git, process
+from touchgate.gate import checkout, git, process
 from touchgate.gate.git import Difference, GitFault, Repository, find_root
 
 ODD_NAMES = (
@@ -537,7 +537,7 @@ class TestCheckout:
         assert entry.blob == project.git("rev-parse", "HEAD:src/a.txt")
 
     def test_more_paths_than_a_command_line_holds(self, project, repo, monkeypatch):
-        monkeypatch.setattr(git, "_ARGUMENT_BYTES", 20)
+        monkeypatch.setattr(checkout, "_ARGUMENT_BYTES", 20)
         project.write("src/a.txt", "changed\n")
         paths = ["src", "src/a.txt", "lib/b.txt", "docs"]
         assert [entry.path for entry in repo.tracked(paths)] == ["lib/b.txt", "src/a.txt", "docs/a.md"]

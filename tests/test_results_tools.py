@@ -237,7 +237,10 @@ CANNOT_CHANGE_A_RESULT = {
     "places.py": "where things are kept",
     "gate/closure/__init__.py": "it says what the package is, and no more",
     **dict.fromkeys(
-        ("gate/git.py", "gate/process.py", "gate/child.py", "gate/records.py", "gate/objects.py"),
+        (
+            *("gate/git.py", "gate/checkout.py", "gate/find.py", "gate/process.py", "gate/child.py", "gate/records.py"),
+            "gate/objects.py",
+        ),
         "the base's sources, by ids that stand in the key",
     ),
     **dict.fromkeys(

@@ -10,18 +10,11 @@ import re
 import stat
 
 from touchgate.gate import process
+from touchgate.gate.checkout import Checkout
+from touchgate.gate.find import content_of, find_bare, find_root, find_top, path_of
 from touchgate.gate.objects import Commit, ObjectReader, TreeEntry, is_name, parse_commit, parse_tree
 from touchgate.gate.process import GitFault, environment
-from touchgate.gate.records import (
-    GITLINK,
-    SYMLINK,
-    Difference,
-    IndexEntry,
-    as_line,
-    parse_entry,
-    parse_raw,
-    parse_status,
-)
+from touchgate.gate.records import GITLINK, SYMLINK, Difference, IndexEntry, parse_raw
 from touchgate.gate.values import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -43,116 +36,28 @@ __all__ = [
     "environment",
     "find_bare",
     "find_root",
+    "find_top",
     "missing",
 ]
 
 _DIFF = ("--no-renames", "--ignore-submodules=none", "--no-ext-diff", "--no-textconv", "--no-relative")
-_CONVERTING = ("text", "crlf", "eol", "ident", "filter", "working-tree-encoding")
-_ARGUMENT_BYTES = 100_000
 _MOST_TREES = 256
 """Folders that are remembered by their ids: the same ones are asked for again and again."""
 _FULL_ID = "[0-9a-f]{40}|[0-9a-f]{64}"
 
 
-def find_root(start: Path) -> Path | None:
-    """The top folder of the checkout that `start` lies in, or None. Asks git only where no `.git` is found."""
-    top = find_top(start)
-    return None if top is None else _path(top)
-
-
-def find_top(start: str | Path) -> str | None:
-    """`find_root`, as text."""
-    folder = start = os.path.realpath(start)
-    while True:
-        if _is_git(os.path.join(folder, ".git")):
-            return folder
-        above = os.path.dirname(folder)
-        if above == folder:
-            break
-        folder = above
-    try:
-        answer = Repository(start)._run("rev-parse", "--show-toplevel")  # noqa: SLF001
-    except GitFault:
-        return None
-    return os.fsdecode(answer[:-1]) if len(answer) > 1 else None
-
-
-def find_bare(start: str | Path) -> str | None:
-    """The bare repository that `start` lies in, or None."""
-    folder = os.path.realpath(start)
-    while not _is_bare(folder):
-        above = os.path.dirname(folder)
-        if above == folder:
-            return None
-        folder = above
-    return folder
-
-
-def _is_bare(folder: str) -> bool:
-    try:
-        return _is_git_dir(folder)
-    except (OSError, ValueError):
-        return False
-
-
-def _path(text: str) -> Path:
-    from pathlib import Path  # noqa: PLC0415 (slow to import)
-
-    return Path(text)
-
-
-_HEAD = re.compile(rb"ref: *refs/\S+\s*|(?:[0-9a-f]{40}|[0-9a-f]{64})\s*")
-
-
-def _is_git(dot_git: str) -> bool:
-    """Whether git would take this for a repository, or for a file that names one: a HEAD, objects and refs."""
-    try:
-        if os.path.isfile(dot_git):
-            text = _content(dot_git)
-            folder = os.path.join(os.path.dirname(dot_git), os.fsdecode(text[8:].rstrip(b"\r\n")))
-            return text.startswith(b"gitdir: ") and _is_git_dir(folder)
-        return _is_git_dir(dot_git)
-    except (OSError, ValueError):
-        return False
-
-
-def _is_git_dir(folder: str) -> bool:
-    head = os.path.join(folder, "HEAD")
-    if os.path.islink(head):
-        if not os.readlink(head).startswith("refs/"):
-            return False
-    elif not os.path.isfile(head) or not _HEAD.fullmatch(_content(head)):
-        return False
-    common = folder
-    if os.path.isfile(os.path.join(folder, "commondir")):
-        common = os.path.join(folder, os.fsdecode(_content(os.path.join(folder, "commondir"))).rstrip("\r\n"))
-    return os.path.isdir(os.path.join(common, "objects")) and os.path.isdir(os.path.join(common, "refs"))
-
-
-def _content(file: str) -> bytes:
-    with open(file, "rb") as opened:
-        return opened.read()
-
-
-class Repository:
-    """A checkout. Not for several threads at once; `close` (or `with`) ends the process that it keeps."""
+class Repository(Checkout):
+    """A checkout with its history. Not for several threads at once; `close` (or `with`) ends the process that it keeps."""
 
     def __init__(self, root: str | Path, environ: Mapping[str, str] = os.environ, *, bare: bool = False) -> None:
-        self.top = os.fspath(root)
-        self.environ = environment(environ)
+        super().__init__(root, environ)
         self.is_bare = bare
         """A temporary repository without a checkout: nothing of a working tree can be asked."""
         self.remote: Remote | None = None
         self.history_environ = {**self.environ, "GIT_DIR": self.top} if bare else self.environ
         self._common: str | None = self.top if bare else None
         self._objects: ObjectReader | None = None
-        self._special: list[IndexEntry] | None = None
         self._trees: dict[str, dict[str, TreeEntry]] = {}
-
-    @property
-    def root(self) -> Path:
-        """The top folder of the checkout; as text: `top`."""
-        return _path(self.top)
 
     def __enter__(self) -> Repository:  # noqa: PYI034 (typing.Self is not in Python 3.10)
         return self
@@ -349,7 +254,7 @@ class Repository:
         """The commits whose parents were cut off when this clone was made; empty in a whole one."""
         file = self._in_common("shallow")
         try:
-            return frozenset(_content(file).decode("ascii").split())
+            return frozenset(content_of(file).decode("ascii").split())
         except FileNotFoundError:
             return frozenset()
         except (OSError, ValueError) as error:
@@ -358,7 +263,7 @@ class Repository:
     def symbolic_ref(self, name: str) -> str | None:
         """The ref that a symbolic ref such as refs/remotes/origin/HEAD points to, or None."""
         try:
-            text = _content(self._in_common(name))
+            text = content_of(self._in_common(name))
         except OSError:
             # Not a loose file: only another ref storage could still know it.
             if not os.path.exists(self._in_common("reftable")):
@@ -378,7 +283,7 @@ class Repository:
         if os.path.isfile(self._in_common(name)):
             return True
         try:
-            packed = _content(self._in_common("packed-refs"))
+            packed = content_of(self._in_common("packed-refs"))
         except OSError:
             packed = b""
         if re.search(rb"(?m)^[0-9a-f]+ " + re.escape(os.fsencode(name)) + rb"$", packed):
@@ -388,18 +293,18 @@ class Repository:
     @property
     def git_dir(self) -> Path:
         """The folder of this checkout's own HEAD and index: .git, or where a file .git (worktree, submodule) points."""
-        return _path(self._git_dir())
+        return path_of(self._git_dir())
 
     @property
     def common_dir(self) -> Path:
         """The folder that all worktrees of the repository share, or the temporary one that stands in for it."""
-        return _path(self._in_common(""))
+        return path_of(self._in_common(""))
 
     def _git_dir(self) -> str:
         dot_git = os.path.join(self.top, ".git")
         try:
             if os.path.isfile(dot_git):
-                text = os.fsdecode(_content(dot_git)).rstrip("\n")
+                text = os.fsdecode(content_of(dot_git)).rstrip("\n")
                 return os.path.join(self.top, text.removeprefix("gitdir: "))
         except OSError as error:
             raise GitFault(f"{dot_git} can't be read: {error}") from error
@@ -410,7 +315,7 @@ class Repository:
             return os.path.join(self._common, name)
         git_dir = self._git_dir()
         try:
-            shared = os.fsdecode(_content(os.path.join(git_dir, "commondir"))).rstrip("\n")
+            shared = os.fsdecode(content_of(os.path.join(git_dir, "commondir"))).rstrip("\n")
         except OSError:
             return os.path.join(git_dir, name)
         return os.path.join(git_dir, shared, name)
@@ -422,138 +327,6 @@ class Repository:
         answer = self._ask("diff-tree", "-r", "-z", "--raw", "--no-abbrev", *_DIFF, old, new, "--")
         fields = answer.split(b"\0")
         return [parse_raw(meta, path) for meta, path in zip(fields[0::2], fields[1::2], strict=False)]
-
-    def uncommitted(self) -> list[Difference]:
-        """What is staged, changed in the checkout, or untracked and not ignored. Statuses: git's letters, `?` and `U`.
-
-        Files marked assume-unchanged or skip-worktree are compared by content, not by the mark. A path that is staged
-        and then changed back in the checkout counts. A submodule counts here when another commit than the staged one is
-        checked out; what is uncommitted inside it is its own repository's word (`touchgate.gate.nested`).
-        """
-        touched = [parse_status(record) for record in self._status(None, "dirty")]
-        self._special = None
-        known = {difference.path for difference in touched}
-        touched += [difference for difference in self._changed_behind_marks() if difference.path not in known]
-        return touched
-
-    def special(self) -> list[IndexEntry]:
-        """The tracked submodules, and the entries with a mark. Read once, and again by `uncommitted`."""
-        if self._special is None:
-            answer = b"\0" + self._run("ls-files", "-z", "-v", "--stage")
-            # Of many thousands of entries these are a few.
-            self._special = [parse_entry(record) for record in re.findall(rb"(?<=\0)(?:[a-zS] |. 160000 )[^\0]+", answer)]
-        return self._special
-
-    def left_out(self, path: str) -> IndexEntry | None:
-        """The index's entry of a file that a sparse checkout left out of the working tree, else None."""
-        for entry in self.special():
-            if entry.path == path and self._is_left_out(entry):
-                return entry
-        return None
-
-    def left_out_in(self, folder: str) -> list[IndexEntry]:
-        """The files directly in `folder` that a sparse checkout left out of the working tree."""
-        return [entry for entry in self.special() if entry.path.rpartition("/")[0] == folder and self._is_left_out(entry)]
-
-    def _is_left_out(self, entry: IndexEntry) -> bool:
-        return "skip-worktree" in entry.flags and not os.path.lexists(os.path.join(self.top, entry.path))
-
-    def tracked(self, pathspecs: Sequence[str] | None = None) -> list[IndexEntry]:
-        """The index's entries at or below the given paths (taken literally), in the index's order; None: all."""
-        chunks = list(_chunks(pathspecs))
-        answers = [self._run("ls-files", "-z", "-v", "--stage", "--", *chunk) for chunk in chunks]
-        entries = [parse_entry(record) for answer in answers for record in answer.split(b"\0")[:-1]]
-        return entries if len(chunks) == 1 else list(dict.fromkeys(entries))
-
-    def changed_in_worktree(self, pathspecs: Sequence[str] | None = None) -> set[str]:
-        """The paths at or below the given ones whose file is not what the index says.
-
-        Changed, missing, unmerged, or untracked and not ignored. Git compares by stat and then by content; the index is
-        not written. Files marked assume-unchanged or skip-worktree are never among them: `tracked` shows the marks.
-        """
-        changed = set()
-        for chunk in _chunks(pathspecs):
-            for record in self._status(chunk, "none"):
-                kind, _, rest = record.partition(b" ")
-                if kind in b"?u" or rest[1:2] != b".":
-                    changed.add(parse_status(record).path)
-        return changed
-
-    def hash_files(self, paths: Sequence[str]) -> list[str]:
-        """The blob ids that the files at these paths would get if they were added."""
-        if not paths:
-            return []
-        data = b"".join(as_line(os.fsencode(path)) + b"\n" for path in paths)
-        return self._run("hash-object", "--stdin-paths", stdin=data).decode("ascii").split()
-
-    def converted(self, paths: Sequence[str]) -> set[str]:
-        """Those of the tracked paths whose file may differ from their blob because git converts it on the way.
-
-        Line ends, `ident`, filters and encodings, by every source of attributes that git reads, and by core.autocrlf.
-        """
-        automatic = self._run("config", "--get", "core.autocrlf", allowed=(0, 1)).strip().lower()
-        if automatic not in (b"", b"false", b"no", b"off", b"0"):
-            return set(paths)
-        data = b"".join(os.fsencode(path) + b"\0" for path in paths)
-        fields = self._run("check-attr", "-z", "--stdin", *_CONVERTING, stdin=data).split(b"\0")
-        # (path, attribute, value) each; "unset" is the word for an attribute that is switched off.
-        answers = zip(fields[0::3], fields[2::3], strict=False)
-        return {os.fsdecode(path) for path, value in answers if value not in (b"unspecified", b"unset")}
-
-    def _status(self, pathspecs: Sequence[str] | None, ignored_submodules: str) -> list[bytes]:
-        options = ("--porcelain=v2", "-z", "--untracked-files=all", "--ignored=no", "--no-renames")
-        answer = self._run("status", *options, f"--ignore-submodules={ignored_submodules}", "--", *(pathspecs or ()))
-        return answer.split(b"\0")[:-1]
-
-    def _changed_behind_marks(self) -> list[Difference]:
-        """The marked files whose existence, kind, mode or content is not what the index says."""
-        found = []
-        plain = []
-        for entry in self.special():
-            if not entry.flags or self._is_left_out(entry):
-                continue
-            kind = self._kind_now(entry)
-            if kind == 0:
-                found.append(Difference(entry.path, "D", entry.mode, 0, entry.blob, ""))
-            elif kind != entry.mode:
-                found.append(Difference(entry.path, _status_of(entry.mode, kind), entry.mode, kind, entry.blob, ""))
-            elif entry.mode == SYMLINK:
-                target = os.fsencode(os.readlink(self.root / entry.path))
-                if _blob_id(target, len(entry.blob)) != entry.blob:
-                    found.append(Difference(entry.path, "M", SYMLINK, SYMLINK, entry.blob, ""))
-            elif entry.mode != GITLINK:
-                plain.append(entry)
-        now = self.hash_files([entry.path for entry in plain])
-        found += [
-            Difference(entry.path, "M", entry.mode, entry.mode, entry.blob, blob)
-            for entry, blob in zip(plain, now, strict=True)
-            if blob != entry.blob
-        ]
-        return found
-
-    def _kind_now(self, entry: IndexEntry) -> int:
-        """The mode that git would give to what lies at an entry's path now; 0: nothing, 1: neither file nor link."""
-        try:
-            state = (self.root / entry.path).lstat()
-        except (FileNotFoundError, NotADirectoryError):
-            return 0
-        except OSError as error:
-            raise GitFault(f"{self.root / entry.path} can't be looked at: {error.strerror}") from error
-        if stat.S_ISLNK(state.st_mode):
-            return SYMLINK
-        if stat.S_ISDIR(state.st_mode):
-            return GITLINK
-        if not stat.S_ISREG(state.st_mode):
-            return 1
-        mode = 0o100755 if state.st_mode & stat.S_IXUSR else 0o100644
-        if mode != entry.mode and stat.S_ISREG(entry.mode) and not self._modes_count():
-            return entry.mode
-        return mode
-
-    def _modes_count(self) -> bool:
-        """Whether the file system keeps the bit that makes a file executable."""
-        said = self._run("config", "--get", "core.fileMode", allowed=(0, 1)).strip().lower()
-        return said not in (b"false", b"no", b"off", b"0")
 
     def set_symbolic_ref(self, name: str, target: str) -> None:
         """Let a ref of what was fetched point to another."""
@@ -588,38 +361,7 @@ class Repository:
         environ = {**self.history_environ, "GIT_INDEX_FILE": os.path.join(self._git_dir(), "no-index-of-touchgate")}
         return process.run(self.top, environ, *arguments, allowed=allowed)
 
-    def _run(self, *arguments: str, stdin: bytes = b"", allowed: tuple[int, ...] = (0,)) -> bytes:
-        return process.run(self.top, self.environ, *arguments, stdin=stdin, allowed=allowed)
-
 
 def missing(what: str, commit: str) -> GitFault:
     """The fault of an object that a commit refers to and that this clone does not have."""
     return GitFault(f"{what} of {commit[:40]} is missing from this clone: fetch it, or clone again; `git fsck` tells more")
-
-
-def _blob_id(content: bytes, digits: int) -> str:
-    import hashlib  # noqa: PLC0415 (only a marked symbolic link needs it)
-
-    data = b"blob %d\0%b" % (len(content), content)
-    return (hashlib.sha256(data) if digits == 64 else hashlib.sha1(data, usedforsecurity=False)).hexdigest()  # noqa: PLR2004
-
-
-def _status_of(old: int, new: int) -> str:
-    return "M" if stat.S_IFMT(old) == stat.S_IFMT(new) else "T"
-
-
-def _chunks(pathspecs: Sequence[str] | None) -> Iterable[Sequence[str]]:
-    """The paths in pieces that fit a command line; one empty piece (git's word for everything) for None."""
-    if pathspecs is None:
-        yield ()
-        return
-    chunk: list[str] = []
-    size = 0
-    for path in pathspecs:
-        chunk.append(path)
-        size += len(os.fsencode(path)) + 1
-        if size > _ARGUMENT_BYTES:
-            yield chunk
-            chunk, size = [], 0
-    if chunk:
-        yield chunk
