@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -15,6 +16,10 @@ from hypothesis import settings
 # A busy machine makes single examples slow; that says nothing about the code.
 settings.register_profile("touchgate", deadline=None, database=None)  # a read-only checkout must do
 settings.load_profile("touchgate")
+
+# A shell starts what it puts in the background deaf to Ctrl-C, and what that starts inherits it: the tests' processes too.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 SETTINGS = '[tool.doit]\nloader = "touchgate"\nreporter = "touchgate"\n'
 
