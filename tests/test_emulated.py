@@ -386,7 +386,7 @@ DEADLY = {
     "__shared__ int s[4]; for (int i = 0; i < 5; ++i) s[i] = i; out[0] = s[0];": "k.cu:{line}: index 4 out of bounds",
     "extern __shared__ int d[]; d[4] = 1;": "illegal address",
     "((int4*)(out + 1))[0] = make_int4(1, 2, 3, 4);": "misaligned",
-    "out[0] = out[2] / out[1];": "integer division by zero",
+    "out[0] = out[2] / out[1];": "k.cu:{line}: integer division by zero",
     "assert(out[1] == 7);": "k.cu:{line}: assertion failed: out[1] == 7",
     "__trap();": "k.cu:{line}: __trap()",
     "volatile char big[200000]; big[out[1]] = 1; out[0] = big[out[2]];": "stack overflow",

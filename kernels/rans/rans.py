@@ -326,8 +326,9 @@ def decode_on(device: Device, module: Module, vectors: Sequence[Vector], shape: 
         return Leg((), 0.0)
     threads, sort = SHAPES[shape]
     packed = pack(vectors, sort=sort)
-    symbols = np.full((packed.indexes.size + 2 * RED) * 4, POISON, np.uint8)
-    results = np.full(len(vectors) * 3 * 4, POISON, np.uint8)
+    # As what the kernel writes: a device of another byte order turns a buffer around by the type it was given.
+    symbols = np.full((packed.indexes.size + 2 * RED) * 4, POISON, np.uint8).view(np.int32)
+    results = np.full(len(vectors) * 3 * 4, POISON, np.uint8).view(np.int32)
     arrays: tuple[NDArray[Any], ...] = (
         packed.words,
         packed.cdf,

@@ -52,6 +52,11 @@ def find(environ: Mapping[str, str] = os.environ) -> Compiler:
     raise Unavailable(MISSING)
 
 
+def named(program: str, environ: Mapping[str, str] = os.environ) -> Compiler:
+    """A compiler by its absolute path. Raises `Unavailable` where it does not answer."""
+    return _described((program,), environ)
+
+
 def _described(command: tuple[str, ...], environ: Mapping[str, str]) -> Compiler:
     return _asked(command, Path(command[0]).stat().st_mtime_ns, environ.get("PATH", os.defpath))
 

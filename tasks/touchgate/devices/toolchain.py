@@ -1,4 +1,4 @@
-"""Compiles and loads for the emulated device: the runtime once, and each .cu file, with a cache on disk."""
+"""Compiles for the emulated devices, and loads: the runtime once, and each .cu file, with a cache on disk."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ _SANITIZE = ("-g", "-fno-omit-frame-pointer", "-fsanitize=address,undefined,floa
 # Without the sanitizer's library: touchgate_checks.h has the handlers. Large frames are touched page by page, so that
 # none reaches over the guard page into the next thread's stack.
 _CHECKS = {
-    "gcc": ("-fsanitize=alignment,bounds", "-fstack-clash-protection"),
-    "clang": ("-fsanitize=alignment,array-bounds", "-fstack-clash-protection"),
+    "gcc": ("-fsanitize=alignment,bounds,integer-divide-by-zero", "-fstack-clash-protection"),
+    "clang": ("-fsanitize=alignment,array-bounds,integer-divide-by-zero", "-fstack-clash-protection"),
 }
 PATIENCE = 300.0
 """Seconds that one run of the compiler may take; a kernel file takes less than one."""
@@ -77,13 +77,16 @@ def _library_beside(compiler: Compiler, name: str) -> str | None:
 
 
 class Toolchain:
-    """Compiles and loads: the runtime once, and each .cu file."""
+    """Compiles and loads: the runtime once, and each .cu file.
 
-    def __init__(self, build_dir: Path, compiler: Compiler, sanitize: bool) -> None:
+    flags: of the .cu files' compilation, behind our own and so above them.
+    """
+
+    def __init__(self, build_dir: Path, compiler: Compiler, sanitize: bool, flags: tuple[str, ...] = ()) -> None:
         self.build_dir = build_dir / "emulated"
         self.compiler = compiler
         self.sanitize = sanitize
-        self.extra = _SANITIZE if sanitize else _CHECKS[compiler.family]
+        self.extra = (*(_SANITIZE if sanitize else _CHECKS[compiler.family]), *flags)
 
     def runtime(self) -> ctypes.CDLL:
         """Return the library that runs kernels, its functions declared."""
@@ -130,15 +133,47 @@ class Toolchain:
         key = self._key(flags, preprocessed)
 
         def make(to: Path) -> None:
-            translation = dialect.translate(preprocessed)
-            with tempfile.TemporaryDirectory(prefix="touchgate-") as folder:
-                unit, item = Path(folder, "unit.ii"), Path(folder, "unit.o")
-                unit.write_text(translation.text, encoding="utf-8", errors="surrogateescape")
-                self._compile([*flags, "-x", "c++-cpp-output", "-c", str(unit), "-o", str(item)])
-                linking = [flag for flag in _SANITIZE if self.sanitize]
-                self._compile([*linking, "-pthread", "-shared", str(item), "-o", str(to)])
+            linking = [flag for flag in _SANITIZE if self.sanitize]
+            self._translated(preprocessed, flags, [*linking, "-pthread", "-shared", "-o", str(to)])
 
         return self._library(f"{like.stem}-{key}", "touchgate_module", make)
+
+    def program(self, text: str | None, like: Path, includes: Sequence[Path], defines: Mapping[str, str]) -> Path:
+        """The same as a program with the runtime in it, which answers requests (emulation/host.cpp).
+
+        It needs no library, so it runs wherever its instructions do.
+        """
+        flags = (*_COMMON, *_KERNEL, *self.extra)
+        preprocessed = self._preprocess(text, like, includes, defines)
+        parts = [self._part(HEADERS / name) for name in ("runtime.cpp", "host.cpp")]
+        # libatomic: some processors have no atomics of 8 and 16 bits.
+        linking = ["-pthread", "-static", *map(str, parts), "-latomic"]
+        target = self.build_dir / f"{like.stem}-{self._key(flags, preprocessed, *(part.name for part in parts))}.run"
+        if not builds.is_whole(target):
+
+            def make(to: Path) -> None:
+                self._translated(preprocessed, flags, [*linking, "-o", str(to)])
+                to.chmod(0o755)
+
+            builds.publish(target, make)
+        return target
+
+    def _part(self, source: Path) -> Path:
+        """One of our own sources as an object file."""
+        flags = (*_COMMON, "-O2", "-c", f"-I{HEADERS}")
+        key = self._key(flags, source.read_bytes(), (HEADERS / "touchgate_interface.h").read_bytes())
+        target = self.build_dir / f"{source.stem}-{key}.o"
+        if not builds.is_whole(target):
+            builds.publish(target, lambda to: self._compile([*flags, str(source), "-o", str(to)]))
+        return target
+
+    def _translated(self, preprocessed: str, flags: Sequence[str], linking: Sequence[str]) -> None:
+        """Compile a preprocessed .cu file as C++, and link it."""
+        with tempfile.TemporaryDirectory(prefix="touchgate-") as folder:
+            unit, item = Path(folder, "unit.ii"), Path(folder, "unit.o")
+            unit.write_text(dialect.translate(preprocessed).text, encoding="utf-8", errors="surrogateescape")
+            self._compile([*flags, "-x", "c++-cpp-output", "-c", str(unit), "-o", str(item)])
+            self._compile([str(item), *linking])
 
     def _preprocess(self, text: str | None, like: Path, includes: Sequence[Path], defines: Mapping[str, str]) -> str:
         command = [*self.compiler.command, *_COMMON, *_KERNEL, *(_SANITIZE if self.sanitize else ()), "-E"]

@@ -28,11 +28,16 @@ TOUCHGATE_BUILTIN int __mulhi(int a, int b) { return static_cast<int>((static_ca
 TOUCHGATE_BUILTIN unsigned int __umulhi(unsigned int a, unsigned int b) {
     return static_cast<unsigned int>((static_cast<unsigned long long>(a) * b) >> 32);
 }
-TOUCHGATE_BUILTIN long long __mul64hi(long long a, long long b) {
-    return static_cast<long long>((static_cast<__int128>(a) * b) >> 64);
-}
 TOUCHGATE_BUILTIN unsigned long long __umul64hi(unsigned long long a, unsigned long long b) {
-    return static_cast<unsigned long long>((static_cast<unsigned __int128>(a) * b) >> 64);
+    // In halves: compilers for 32 bits have no __int128.
+    const unsigned long long low = (a & 0xffffffffu) * (b & 0xffffffffu);
+    const unsigned long long middle = (a >> 32) * (b & 0xffffffffu) + (low >> 32);
+    const unsigned long long other = (a & 0xffffffffu) * (b >> 32) + (middle & 0xffffffffu);
+    return (a >> 32) * (b >> 32) + (middle >> 32) + (other >> 32);
+}
+TOUCHGATE_BUILTIN long long __mul64hi(long long a, long long b) {
+    const unsigned long long x = static_cast<unsigned long long>(a), y = static_cast<unsigned long long>(b);
+    return static_cast<long long>(__umul64hi(x, y) - (a < 0 ? y : 0) - (b < 0 ? x : 0));
 }
 TOUCHGATE_BUILTIN int __mul24(int a, int b) {
     // The lower 24 bits are taken as signed numbers; the product's lower 32 bits remain.

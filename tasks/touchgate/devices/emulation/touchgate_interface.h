@@ -15,7 +15,12 @@
 #endif
 #endif
 #ifndef TOUCHGATE_STACK
+#if defined(__powerpc64__) || (defined(__aarch64__) && !defined(__APPLE__))
+// Pages may have 64 KiB there, and the lowest page of a stack is inaccessible.
+#define TOUCHGATE_STACK (size_t(1) << 17)
+#else
 #define TOUCHGATE_STACK (size_t(1) << 16)
+#endif
 #endif
 
 struct uint3 {
