@@ -143,11 +143,11 @@ def test_what_a_gpu_would_not_survive_is_told_from_there(device, compiled):
         for i, body in enumerate([*DEADLY, 'printf("words of a kernel\\n"); out[0] = 1;'])
     )
     module = compiled(text)
-    for number, wanted in enumerate(DEADLY.values()):
+    for number, told in enumerate(DEADLY.values()):
         with pytest.raises(LaunchFault) as caught:
             launched(device, module.kernel(f"k{number}"), np.zeros(256, np.int32))
-        if wanted == "stack overflow" and device.machine == "riscv64":
-            wanted = "illegal address"  # its compiler does not touch large frames page by page
+        # Its compiler does not touch large frames page by page.
+        wanted = "illegal address" if told == "stack overflow" and device.machine == "riscv64" else told
         assert wanted.format(line=3 + 3 * number) in str(caught.value)
         assert f"in kernel k{number}, block (0, 0, 0)" in str(caught.value)
     assert launched(device, module.kernel(f"k{len(DEADLY)}"), np.zeros(32, np.int32)).sum() == 1
