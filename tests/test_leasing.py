@@ -2,6 +2,8 @@
 
 import io
 import os
+import subprocess
+import sys
 import time
 from dataclasses import replace
 
@@ -150,8 +152,9 @@ def test_descriptors_that_mean_nothing(text):
     assert inherited({"TOUCHGATE_LEASE_FDS": text}) == ()
 
 
-def holder(resource="here", *, token=7, user="me", alive=True, **more):
-    return Holder(resource, user, 41, "2026-12-01T05:00:00Z", "gemm", token=token, alive=alive, **more)
+def holder(resource="here", *, token=7, user="me", alive=True, pid=None, **more):
+    """A lease held, unless said otherwise, by the process that this one was started by."""
+    return Holder(resource, user, pid or os.getppid(), "2026-12-01T05:00:00Z", "gemm", token=token, alive=alive, **more)
 
 
 class FakeEngine:
@@ -175,6 +178,13 @@ class FakeEngine:
 def test_a_run_finds_the_lease_that_it_works_under(environ, held):
     found = inside(FakeEngine(holder(), holder("there", token=9)), environ, "me", Want(gpus=1))
     assert (found and found.shares) == held
+
+
+def test_a_token_alone_lets_nobody_in():
+    """Neither above this one nor known by descriptors: the token may be anybody's copy."""
+    gone = subprocess.run([sys.executable, "-c", "import os; print(os.getpid())"], capture_output=True, check=True, text=True)
+    environ = {"TOUCHGATE_LEASE_TOKEN": "7"}
+    assert inside(FakeEngine(holder(pid=int(gone.stdout))), environ, "me", Want(gpus=1)) is None
 
 
 @pytest.mark.parametrize("other", [holder(user="you"), holder(alive=False)])

@@ -35,7 +35,7 @@ def owners(found):
 
 
 def test_one_module_of_the_preflight_asks_nvml():
-    assert importers("pynvml", at_run_time=False) == {"devices/probe", "devices/preflight/nvml"}
+    assert importers("pynvml", at_run_time=False) == {"devices/probe", "devices/preflight/nvml", "devices/timing"}
 
 
 def test_nobody(host):
