@@ -653,9 +653,10 @@ def test_the_gate_lists_them_for_a_matrix(crates):
         ("all", "run", None),
     ]
     assert output == 'run=true\nlanes=["ws-a","ws-all"]\n'.replace("ws-all", "all")
-    data, output = gate(crates, "--lane", "ws")
-    assert [lane["name"] for lane in data["lanes"]] == ["ws-a", "ws-b"]
-    assert output == 'run=true\nlanes=["ws-a"]\n'
+    for word in ("ws", "ws-*", "w*"):
+        data, output = gate(crates, "--lane", word)
+        assert [lane["name"] for lane in data["lanes"]] == ["ws-a", "ws-b"]
+        assert output == 'run=true\nlanes=["ws-a"]\n'
     assert Decision.RUN.value == "run"
 
 
@@ -678,8 +679,14 @@ def test_doit_lanes_and_why(crates):
     shown = crates.doit("lanes", "why", "ws-b").stdout
     assert "SKIP" in shown
     assert "tasks/lanes.yml:3:3, for the folder crates/b" in shown
-    refused = crates.doit("lanes", "why", "ws")
-    assert (refused.returncode, refused.stderr) == (3, "ERROR: 'ws' stands for several lanes: ws-a, ws-b; name one\n")
+    for word in ("ws", "ws-*"):
+        both = crates.doit("lanes", "why", word)
+        assert both.returncode == 0, both.stderr
+        assert [text.partition("\n")[0] for text in both.stdout.split("\n\n")] == ["ws-a: RUN", "ws-b: SKIP"]
+        data = json.loads(crates.doit("lanes", "why", word, "--json").stdout)
+        assert [lane["name"] for lane in data["lanes"]] == ["ws-a", "ws-b"]
+    refused = crates.doit("lanes", "why", "w-*")
+    assert (refused.returncode, refused.stderr) == (3, "ERROR: no lane matches 'w-*'\n")
 
 
 def test_own_tasks_may_depend_on_the_group_and_the_list_shows_it(crates):

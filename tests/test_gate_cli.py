@@ -54,7 +54,7 @@ def test_the_answer_and_every_reason(project, gate):
     assert (code, out) == (0, "true\n")
     assert err == (
         f"base        {base}  (main, the default branch, by the local branch main, as nothing else names it)\n"
-        f"head        {head} with what is uncommitted  (HEAD with what is uncommitted)\n"
+        f"head        {head}  (HEAD; nothing is uncommitted)\n"
         f"merge base  {base}  (base is a parent of head)\n"
         "1 path touched\n"
         "run   one  src/new.txt (A) matches src/** at tasks/lanes.yml:4:13\n"
@@ -85,37 +85,93 @@ def test_from_a_subfolder_and_with_revisions(project, gate, tmp_path):
 
 
 def test_json(project, gate):
-    base = project.git("rev-parse", "main")
+    project.write("lib/deep/b.txt", "x")
+    lanes = (project.root / "tasks/lanes.yml").read_text().replace("[lib/**]", "[lib/*.txt, lib/a/**]")
+    project.write("tasks/lanes.yml", lanes)
+    project.git("checkout", "-q", "-B", "main")
+    base = project.commit()
+    project.git("checkout", "-q", "-B", "work")
+    add(project, "lib/deep/c.txt")
     head = add(project, "src/caf\udce9.txt")
     code, out, _ = gate("main", "HEAD", "--json")
     assert code == 0
-    data = json.loads(out)
-    skipped = data["lanes"].pop()
-    assert data == {
+    assert json.loads(out) == {
         "schema": 1,
         "run": True,
         "base": base,
         "head": head,
         "merge_base": base,
         "merge_bases": [base],
-        "proof": "base is a parent of head",
+        "base_from": "main, from the command line",
+        "head_from": "HEAD, from the command line",
+        "head_is_worktree": False,
+        "proof": "the whole history is here",
+        "looked_at": 2,
         "open_reason": None,
         "due": None,
-        "suite": "smoke",
         "notes": [],
+        "suite": "smoke",
         "lanes": [
             {
                 "name": "one",
                 "decision": "run",
                 "reason": "src/caf\udce9.txt (A) matches src/** at tasks/lanes.yml:4:13",
+                "suite": "smoke",
                 "path": "src/caf\udce9.txt",
                 "pattern": "src/**",
-                "each": None,
                 "where": "tasks/lanes.yml:4:13",
-            }
+                "nearest": None,
+                "each": None,
+            },
+            {
+                "name": "two",
+                "decision": "skip",
+                "reason": "none of 2 touched paths matches; nearest: lib/*.txt (tasks/lanes.yml:10:13)",
+                "suite": "smoke",
+                "path": None,
+                "pattern": None,
+                "where": None,
+                "nearest": {"path": "lib/deep/c.txt", "pattern": "lib/*.txt", "where": "tasks/lanes.yml:10:13"},
+                "each": None,
+            },
         ],
     }
-    assert (skipped["name"], skipped["decision"]) == ("two", "skip")
+
+
+def test_json_says_what_the_text_says(project, gate):
+    """Where base and head came from, how many paths were looked at, and every note, of a workflow's answer too."""
+    project.write("x.yml", WORKFLOW.replace("src/**,", "src/**, ./docs/**,"))
+    add(project, "docs/new.md")
+    for words in ((), ("x.yml",), ("nope", "HEAD")):
+        _, _, err = gate(*words)
+        data = json.loads(gate(*words, "--json")[1])
+        lines = err.splitlines()
+        assert lines[0] == f"base        {data['base'] or 'unknown'}  ({data['base_from']})"
+        assert lines[1] == f"head        {data['head'] or 'unknown'}  ({data['head_from']})"
+        assert (f"{data['looked_at']} paths touched" in lines) == (data["looked_at"] is not None)
+        assert [line.removeprefix("note: ") for line in lines if line.startswith("note: ")] == data["notes"]
+        assert bool(data["notes"]) == ("x.yml" in words)
+        assert (data["looked_at"] is None) == ("nope" in words)
+
+
+@pytest.mark.parametrize(
+    ("on", "nearest"),
+    [
+        ("paths: [docs/x/**]", {"path": "docs/new.md", "pattern": "docs/x/**", "where": "x.yml:1:29"}),
+        ("paths: [docs/**, '!**/*.md']", {"path": "docs/new.md", "pattern": "!**/*.md", "where": "x.yml:1:38"}),
+        ("paths-ignore: [docs/**, x.yml]", {"path": "docs/new.md", "pattern": "docs/**", "where": "x.yml:1:36"}),
+        ("paths: [src/**]", None),
+    ],
+)
+def test_json_never_shows_what_did_not_fire_as_what_did(project, gate, on, nearest):
+    project.write("x.yml", f"on: {{pull_request: {{{on}}}}}\njobs: {{}}\n")
+    project.git("checkout", "-q", "-B", "main")
+    project.commit()
+    project.git("checkout", "-q", "-B", "work")
+    add(project, "docs/new.md")
+    (decision,) = json.loads(gate("x.yml", "--json")[1])["lanes"]
+    assert [decision[key] for key in ("decision", "path", "pattern", "where")] == ["skip", None, None, None]
+    assert decision["nearest"] == nearest
 
 
 class TestLanes:
@@ -128,6 +184,7 @@ class TestLanes:
 
     def test_an_unknown_lane(self, gate):
         assert gate("--lane", "tow", "--lane", "zzz") == (3, "", "no lane 'tow'; did you mean 'two'?\nno lane 'zzz'\n")
+        assert gate("--lane", "z*") == (3, "", "no lane matches 'z*'\n")
 
     def test_a_suite_that_a_lane_is_not_in(self, project, gate):
         lanes = (project.root / "tasks/lanes.yml").read_text()
@@ -223,7 +280,8 @@ class TestLanes:
         project.git("checkout", "-q", "main")
         project.git("rm", "-q", "-r", "tasks")
         project.commit()
-        assert gate() == (3, "", "no lane is declared: there is no tasks/*.yml\n")
+        cure = "`doit lanes init` writes a first one"
+        assert gate() == (3, "", f"no lane is declared: there is no tasks/*.yml\n{cure}\n")
 
     def test_mistakes_in_head_s_lanes(self, project, gate):
         project.write("tasks/lanes.yml", "lanes:\n  one:\n    pats: [src/**]\n    checks: [command: x]\n")
@@ -314,13 +372,20 @@ class TestOpen:
                 "head": None,
                 "merge_base": None,
                 "merge_bases": [],
+                "base_from": "unknown",
+                "head_from": "unknown",
+                "head_is_worktree": False,
                 "proof": "none",
+                "looked_at": None,
                 "open_reason": reason,
                 "due": None,
+                "notes": [],
                 "suite": "smoke",
                 "lanes": [],
             },
         )
+        monkeypatch.undo()
+        assert json.loads(gate("--json")[1]).keys() == json.loads(out).keys()
         assert f"everything runs: {reason}\n" in err
         assert output.read_text() == "run=true\n"
         assert gate()[:2] == (0, "true\n")

@@ -377,6 +377,14 @@ def test_what_was_taken_back():
         (["docs/**", "kernels/*.py"], "kernels/gemm.cu", 1),
         (["kernels/*.py", "kernels/*.cuh"], "kernels/gemm.cu", 0),
         (["!kernels/**"], "kernels/gemm.cu", None),
+        # Folders count, and not how far names are the same.
+        (["kernel/**", "kern.cu"], "kernels/gemm.cu", None),
+        (["kernels/gemm_old/**", "kernels/gemm/**"], "kernels/gemm/gemm_old.cu", 1),
+        (["kernels/gemm_old/x", "kernels/gemm/*.h"], "kernels/gemm/gemm_old.cu", 1),
+        # A folder without what lies in it.
+        (["kernels/*.py", "kernels/gemm"], "kernels/gemm/gemm.cu", 1),
+        (["kernels"], "kernels/gemm/gemm.cu", 0),
+        (["README.md"], "README.rst", None),
         (["docs/**", "**/*.md"], "kernels/gemm.cu", None),
         ([], "a", None),
     ],
@@ -385,19 +393,27 @@ def test_nearest(patterns, path, index):
     assert nearest(PatternList(patterns), path) == index
 
 
-def common(left: str, right: str) -> int:
-    return next((n for n in range(min(len(left), len(right)), 0, -1) if left[:n] == right[:n]), 0)
+def common(left: str, right: str) -> tuple[int, int]:
+    """The length of the common folders, and of all that is common; zeros without a common folder."""
+    alike = next((n for n in range(min(len(left), len(right)), 0, -1) if left[:n] == right[:n]), 0)
+    folders = left[:alike].rfind("/") + 1
+    return (folders, alike) if folders else (0, 0)
+
+
+def begins(text: str) -> str:
+    head = text.split("*", maxsplit=1)[0]
+    return f"{head}/" if head == text else head
 
 
 @settings(max_examples=200, deadline=None)
 @given(PATTERNS, st.lists(PATHS.map("".join), max_size=12))
 def test_nearest_of_many_is_the_nearest_of_each(patterns, paths):
     """The search by neighbours finds as long a common beginning as looking at every path."""
-    heads = [(i, text.split("*")[0]) for i, text in enumerate(patterns) if not set(text) & set("!?+[\\")]
-    plain = PatternList(["!"] + [text for _, text in heads])
-    best = max(((common(head, path)) for _, head in heads for path in paths), default=0)
+    texts = [text for text in patterns if not set(text) & set("!?+[\\")]
+    plain = PatternList(["!", *texts])
+    best = max((common(begins(text), path) for text in texts for path in paths), default=(0, 0))
     found = nearest_of(plain, sorted(paths))
-    assert ((common(plain.texts[found[1]].split("*")[0], found[0])) if found else 0) == best
+    assert (common(begins(plain.texts[found[1]]), found[0]) if found else (0, 0)) == best
 
 
 @settings(max_examples=300, deadline=None)

@@ -111,6 +111,7 @@ def test_result_json_is_the_documented_one():
         "path": "gemm.cu",
         "pattern": "gemm*.cu",
         "where": "tasks/lanes.yml:3",
+        "nearest": None,
         "minutes": 30.0,
         "seconds": 14.5,
         "shadow": False,

@@ -204,7 +204,20 @@ def test_lists_that_differ_as_one(one, other, patterns):
         (
             "paths: [a/**, b/**]",
             ["c", "b"],
-            "none of 2 touched paths matches w.yml, the list of push; nearest: b/** (w.yml:1:27)",
+            "none of 2 touched paths matches w.yml, the list of push",
+        ),
+        (
+            "paths: [a/x/**, a/b/**]",
+            ["c", "a/c"],
+            "none of 2 touched paths matches w.yml, the list of push; nearest: a/x/** (w.yml:1:21)",
+        ),
+        (
+            "paths: [a/**, c, '!**/*.md', '!a/*']",
+            ["c.md", "a/c.md"],
+            (
+                "none of 2 touched paths matches w.yml, the list of push; a/c.md matches a/** (w.yml:1:21) "
+                "but !a/* (w.yml:1:42) takes it back"
+            ),
         ),
         ("paths: [a/**]", ["c"], "the one touched path does not match w.yml, the list of push"),
         ("paths: [a/**]", [], "none of 0 touched paths matches w.yml, the list of push"),
@@ -228,8 +241,8 @@ def test_why_a_workflow_is_skipped(lists, touched, reason):
     [
         ("pull_request", ["docs/a", "kernels/a.cu"], (True, "kernels/a.cu", "kernels/**")),
         ("pull_request", ["docs/a"], (False, None, None)),
-        ("pull_request", ["kern/a"], (False, "kern/a", "kernels/**")),
-        ("pull_request", ["kernels/a.md"], (False, "kernels/a.md", "kernels/**")),
+        ("pull_request", ["kern/a"], (False, None, None)),
+        ("pull_request", ["kernels/a.md"], (False, "kernels/a.md", "!**/*.md")),
         ("pull_request", [], (False, None, None)),
         (None, ["kernels/a.cu"], (True, "kernels/a.cu", "kernels/**")),
         ("pull_request_target", ["docs/a"], (False, "docs/a", "docs/**")),

@@ -74,6 +74,13 @@ INCLUDE = {
     "metavar": "DIR",
     "help": "with --source: a folder where includes and imports are looked up (repeatable)",
 }
+EVERY = {
+    "name": "every",
+    "long": "all",
+    "type": bool,
+    "default": False,
+    "help": "with check: show every finding, not the first three of each kind",
+}
 FETCH = {
     "name": "fetch",
     "long": "fetch",

@@ -6,7 +6,6 @@ done only when at least one lane runs.
 
 from __future__ import annotations
 
-import fnmatch
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -21,6 +20,7 @@ from touchgate.gate.git import Repository
 from touchgate.gate.history import Fetch
 from touchgate.gate.included import files_of
 from touchgate.gate.located import DeclarationError, Problem
+from touchgate.gate.meant import called, is_meant, matches
 from touchgate.gate.model import Change, Decision, Lane, Plan
 from touchgate.gate.plan import in_suites_of_both, runs_in
 from touchgate.gate.plan import plan as decide
@@ -89,24 +89,15 @@ def selected_lanes(lanes: Mapping[str, Lane], names: Iterable[str]) -> tuple[str
     selected: list[str] = []
     for name in names:
         pattern = name.partition(":")[0]
-        selected += [lane.name for lane in lanes.values() if _is_meant(lane, pattern) and lane.name not in selected]
+        selected += [lane.name for lane in lanes.values() if is_meant(lane, pattern) and lane.name not in selected]
     return tuple(selected)
-
-
-def _called(lane: Lane) -> tuple[str, ...]:
-    """The names that a lane answers to: its own, and that of the declaration which made one for every folder."""
-    return (lane.name, lane.each.group) if lane.each else (lane.name,)
-
-
-def _is_meant(lane: Lane, pattern: str) -> bool:
-    return any(_matches(pattern, name) for name in _called(lane))
 
 
 def checks_meant(lane: Lane, specs: Iterable[CheckSpec], name: str) -> list[CheckSpec]:
     """The lane's checks that one name asks for: all of them for the lane's, or the group's, else those that it spells."""
-    if _is_meant(lane, name):
+    if is_meant(lane, name):
         return list(specs)
-    return [spec for spec in specs if any(_matches(name, called + spec.name[len(lane.name) :]) for called in _called(lane))]
+    return [spec for spec in specs if any(matches(name, own + spec.name[len(lane.name) :]) for own in called(lane))]
 
 
 def expand_all(lanes: Mapping[str, Lane], root: Path) -> dict[str, tuple[CheckSpec, ...]]:
@@ -145,13 +136,9 @@ def _expand(lane: Lane, root: Path, problems: list[Problem]) -> tuple[CheckSpec,
 
 def wanted(lane: Lane, specs: Sequence[CheckSpec], suite: str, names: Sequence[str]) -> tuple[CheckSpec, ...]:
     """The lane's checks that this run is about: those of the suite, or those named, in declaration order."""
-    whole = not names or any(_is_meant(lane, name) for name in names)
-    named = {spec.name for name in names if not _is_meant(lane, name) for spec in checks_meant(lane, specs, name)}
+    whole = not names or any(is_meant(lane, name) for name in names)
+    named = {spec.name for name in names if not is_meant(lane, name) for spec in checks_meant(lane, specs, name)}
     return tuple(spec for spec in specs if (whole and runs_in(suite, spec.suites)) or spec.name in named)
-
-
-def _matches(pattern: str, name: str) -> bool:
-    return pattern == name or ("*" in pattern and fnmatch.fnmatch(name, pattern))
 
 
 def place_of(spec: CheckSpec, choice: DeviceChoice) -> tuple[str | None, str]:
@@ -195,7 +182,7 @@ def plan_lanes(declared: Declared, options: RunOptions) -> Plan:
 
 
 def _also(lane: Lane | None, name: str, also: frozenset[str]) -> bool:
-    return bool(also.intersection((name,) if lane is None else _called(lane)))
+    return bool(also.intersection((name,) if lane is None else called(lane)))
 
 
 def running_lanes(declared: Declared, plan: Plan, shadow: Collection[str] = ()) -> list[tuple[Lane, str]]:

@@ -244,6 +244,7 @@ def lane_reports(declared: Declared, plan: Plan, session: Session | None = None)
 
     def one(decision: LaneDecision) -> model.LaneReport:
         lane = declared.head.get(decision.lane)
+        near = decision.nearest
         return model.LaneReport(
             name=decision.lane,
             decision=decision.decision.value,
@@ -251,6 +252,7 @@ def lane_reports(declared: Declared, plan: Plan, session: Session | None = None)
             path=decision.path,
             pattern=decision.pattern.text if decision.pattern else None,
             where=str(decision.pattern.at if decision.pattern else lane.at if lane else ""),
+            nearest=near and model.Near(near.path, near.pattern.text, str(near.pattern.at)),
             minutes=lane.minutes if lane else 0.0,
             seconds=lane_seconds(session.of_lane(decision.lane)) if session else 0.0,
             shadow=session is not None and decision.lane in session.shadow,

@@ -77,7 +77,7 @@ def _false_skip(session: Session, done: Finished) -> FalseSkip:
     parts = done.check.key.parts if done.check.key else {}
     said = "\n".join([outcome.reason, *outcome.detail] if outcome else []) + _end_of(done.log)
     decision = session.plan.by_name[spec.lane]
-    taken_back = decision.path if decision.reason.endswith("takes it back") else None
+    taken_back = decision.nearest.path if decision.nearest and decision.reason.endswith("takes it back") else None
     earlier = done.check.known
     return FalseSkip(
         lane=spec.lane,

@@ -10,8 +10,9 @@ from touchgate.gate.change import Judged
 from touchgate.gate.declared import opened, read_both
 from touchgate.gate.git import GitFault
 from touchgate.gate.included import untold_in_words
-from touchgate.gate.located import DeclarationError, did_you_mean
-from touchgate.gate.model import Change, Decision, LaneDecision
+from touchgate.gate.located import DeclarationError
+from touchgate.gate.meant import is_meant, meaning_nothing
+from touchgate.gate.model import Change, Decision, LaneDecision, Nearest
 from touchgate.gate.plan import plan
 from touchgate.gate.values import TYPE_CHECKING, NamedTuple
 
@@ -50,7 +51,9 @@ def unread(asked: Asked, judged: Judged) -> Answer:
     reason = judged.change.open_reason or judged.due or ""
     names = (asked.workflow,) if asked.workflow else asked.lanes
     decisions = tuple(LaneDecision(name, Decision.RUN, reason, asked.suite) for name in names)
-    return Answer(True, judged, asked.suite, decisions, asked.lanes or None)
+    # Which lanes `*` stands for is not known, so that a matrix can't be made of them.
+    known = None if any("*" in name for name in asked.lanes) else asked.lanes
+    return Answer(True, judged, asked.suite, decisions, known or None)
 
 
 def nothing_known(reason: str) -> Judged:
@@ -75,14 +78,14 @@ def decide(
     declared = read_both(repo, judged, found=found)
     judged, head, base = declared.judged, declared.head, declared.base
     if not head and not base and not declared.vacant:
-        raise UsageFault(f"no lane is declared: there is no {sources.FOLDER}/*.yml")
+        raise UsageFault(f"no lane is declared: there is no {sources.FOLDER}/*.yml\n`doit lanes init` writes a first one")
     made = plan(head, base, judged.change, asked.suite, due=judged.due, gained=declared.gained, included=declared.included)
     every = {**(base or {}), **head}
-    groups = {lane.each.group for lane in every.values() if lane.each}
-    unknown = [name for name in asked.lanes if name not in made.by_name and name not in groups]
-    if unknown:
-        raise UsageFault("\n".join(_unknown_lane(name, [*made.by_name, *groups]) for name in unknown))
-    decisions = tuple(lane for lane in made.lanes if not asked.lanes or _is_asked_for(every[lane.lane], asked.lanes))
+    if unknown := meaning_nothing(asked.lanes, every.values()):
+        raise UsageFault("\n".join(unknown))
+    decisions = tuple(
+        lane for lane in made.lanes if not asked.lanes or any(is_meant(every[lane.lane], word) for word in asked.lanes)
+    )
     running = tuple(lane.lane for lane in decisions if lane.decision is Decision.RUN)
     notes = [
         untold_in_words(lane.lane, declared.untold[lane.lane])
@@ -93,21 +96,12 @@ def decide(
     return Answer(bool(running), judged, asked.suite, decisions, running, tuple(notes), head, _folders(every))
 
 
-def _is_asked_for(lane: Lane, names: Sequence[str]) -> bool:
-    return lane.name in names or (lane.each is not None and lane.each.group in names)
-
-
 def _folders(lanes: Mapping[str, Lane]) -> dict[str, dict[str, str]]:
     return {
         name: {"group": lane.each.group, "name": lane.each.name, "path": lane.each.path}
         for name, lane in lanes.items()
         if lane.each
     }
-
-
-def _unknown_lane(name: str, known: Sequence[str]) -> str:
-    hint = did_you_mean(name, known)
-    return f"no lane '{name}'" + (f"; {hint}" if hint else "")
 
 
 # ---- one workflow's own list
@@ -154,7 +148,8 @@ def _of_workflow(repo: Repository, judged: Judged, asked: Asked, start: str | Pa
             break
         if not which:
             reason = workflow.skipped_because(answer, choice, len(touched))
-            decision = decision._replace(reason=reason, path=answer.path, pattern=answer.pattern)
+            near = Nearest(answer.path, answer.pattern) if answer.path and answer.pattern else None
+            decision = decision._replace(reason=reason, nearest=near)
     return Answer(decision.decision is Decision.RUN, judged, asked.suite, (decision,), None, tuple(notes))
 
 
@@ -220,10 +215,9 @@ def _gone_because(repo: Repository, judged: Judged, tried: Sequence[str]) -> str
 def in_words(answer: Answer) -> list[str]:
     """The reasons, line by line, safe to show on a terminal and in a forge's log."""
     change = answer.judged.change
-    tree = " with what is uncommitted" if change.head_is_worktree and change.head else ""
     lines = [
         f"base        {change.base or 'unknown'}  ({change.base_from})",
-        f"head        {change.head or 'unknown'}{tree}  ({change.head_from})",
+        f"head        {change.head or 'unknown'}  ({change.head_from})",
         f"merge base  {', '.join(answer.judged.merge_bases) or change.merge_base or 'unknown'}  ({change.proof})",
         *answer.judged.notes,
     ]
@@ -247,29 +241,9 @@ def _safe(line: str) -> str:
 
 def as_data(answer: Answer) -> dict[str, Any]:
     """The stable machine form."""
-    change = answer.judged.change
-    return {
-        "schema": 1,
-        "run": answer.run,
-        "base": change.base,
-        "head": change.head,
-        "merge_base": change.merge_base,
-        "merge_bases": list(answer.judged.merge_bases),
-        "proof": change.proof,
-        "open_reason": change.open_reason,
-        "due": answer.judged.due,
-        "suite": answer.suite,
-        "notes": [note.removeprefix("note: ") for note in answer.notes],
-        "lanes": [
-            {
-                "name": lane.lane,
-                "decision": lane.decision.value,
-                "reason": lane.reason,
-                "path": lane.path,
-                "pattern": lane.pattern.text if lane.pattern else None,
-                "where": str(lane.pattern.at) if lane.pattern else None,
-                "each": (answer.each or {}).get(lane.lane),
-            }
-            for lane in answer.decisions
-        ],
-    }
+    from touchgate.gate import told  # noqa: PLC0415 (a plain answer does without)
+
+    data = told.of_change(answer.judged)
+    data["notes"] += [note.removeprefix("note: ") for note in answer.notes]
+    lanes = [{**told.of_decision(lane), "each": (answer.each or {}).get(lane.lane)} for lane in answer.decisions]
+    return {"schema": 1, "run": answer.run, **data, "suite": answer.suite, "lanes": lanes}

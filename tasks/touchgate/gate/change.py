@@ -134,11 +134,13 @@ class _Judgement:
             base = sides.base(repo, head, event, default, present=self._present)
         try:
             merge_bases, proof = _merge_bases(repo, base, head)
-            paths = _touched(repo, merge_bases, head)
+            paths, is_clean = _touched(repo, merge_bases, head)
         except Untold as untold:
             return Judged(_open(base, head, str(untold))), untold.lack
         except GitFault as fault:
             return Judged(_open(base, head, str(fault))), None
+        if is_clean:
+            head = head._replace(source=sides.CLEAN)
         change = _change(base, head, merge_base=merge_bases[0], proof=proof, paths=paths)
         due = None
         if not asked_base and not paths and merge_bases[0] == change.head:
@@ -174,17 +176,16 @@ def _both(base: Side, head: Side) -> Lack | None:
     return Lack(lacks[0].branches + lacks[1].branches, lacks[0].commits + lacks[1].commits)
 
 
-def _touched(repo: Repository, merge_bases: Iterable[str], head: Side) -> tuple[TouchedPath, ...]:
-    """What differs between head and any of the merge bases, sorted by path."""
+def _touched(repo: Repository, merge_bases: Iterable[str], head: Side) -> tuple[tuple[TouchedPath, ...], bool]:
+    """What differs between head and any of the merge bases, sorted by path; and whether a working tree has nothing more."""
     if head.commit is None:
         raise Untold(head.fault)
     lists = [nested.between(repo, merge_base, head.commit.id) for merge_base in merge_bases if merge_base != head.commit.id]
-    if head.worktree:
-        lists.append(nested.uncommitted(repo))
+    uncommitted = nested.uncommitted(repo) if head.worktree else []
     if len(lists) == 1 and not head.worktree:
-        return tuple(lists[0])  # as git sorted them
-    by_path = {touched.path: touched for one in lists for touched in one}
-    return tuple(by_path[path] for path in sorted(by_path))
+        return tuple(lists[0]), False  # as git sorted them
+    by_path = {touched.path: touched for one in (*lists, uncommitted) for touched in one}
+    return tuple(by_path[path] for path in sorted(by_path)), head.worktree and not uncommitted
 
 
 def _change(

@@ -81,9 +81,21 @@ def _tell_failure(error: Exception, environ: Mapping[str, str], *, as_json: bool
     if as_json:
         import json  # noqa: PLC0415 (a plain answer does without)
 
-        known = dict.fromkeys(("base", "head", "merge_base", "due"))
-        open_answer = {"merge_bases": [], "proof": "none", "open_reason": reason, "suite": SUITES[0], "lanes": []}
-        _say(json.dumps({"schema": 1, "run": True, **known, **open_answer}, indent=2), environ)
+        known = {
+            **dict.fromkeys(("base", "head", "merge_base")),
+            "merge_bases": [],
+            "base_from": "unknown",
+            "head_from": "unknown",
+            "head_is_worktree": False,
+            "proof": "none",
+            "looked_at": None,
+            "open_reason": reason,
+            "due": None,
+            "notes": [],
+            "suite": SUITES[0],
+            "lanes": [],
+        }
+        _say(json.dumps({"schema": 1, "run": True, **known}, indent=2), environ)
     else:
         _say("true", environ)
 

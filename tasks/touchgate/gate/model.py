@@ -153,11 +153,19 @@ class Decision(str, Enum):
     SKIP = "skip"
 
 
+class Nearest(NamedTuple):
+    """Where nothing fires: the path that came nearest, and the pattern that does not match it, takes it back or ignores it."""
+
+    path: str
+    pattern: PathPattern
+
+
 class LaneDecision(NamedTuple):
     """RUN or SKIP with its reason.
 
-    path, pattern: for RUN what fired; for SKIP the nearest pattern that did not match and the path it was nearest to
-    (either may be None). suite: what to run of it ("smoke" under a lite need). reason: a whole sentence for a person.
+    path, pattern: what fired (either may be None); a SKIP has them where something else than the paths makes it one.
+    nearest: of a SKIP that nothing fires. suite: what to run of it ("smoke" under a lite need). reason: a whole sentence
+    for a person.
     """
 
     lane: str
@@ -166,6 +174,7 @@ class LaneDecision(NamedTuple):
     suite: str
     path: str | None = None
     pattern: PathPattern | None = None
+    nearest: Nearest | None = None
 
 
 class Plan(NamedTuple):

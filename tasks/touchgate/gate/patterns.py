@@ -259,37 +259,45 @@ class Index:
         return _Outcome(tuple(fires), tuple(taken_back)) if fires or taken_back else _NOTHING
 
 
-def _common(left: str, right: str) -> int:
-    """How many characters both begin with."""
+def _common(left: str, right: str) -> tuple[int, int]:
+    """How long the folders are that both begin with, their `/` included, and how many characters are the same at all."""
     length = 0
     for one, other in zip(left, right, strict=False):
         if one != other:
             break
         length += 1
-    return length
+    return left.rfind("/", 0, length) + 1, length
 
 
 def nearest(patterns: PatternList, path: str) -> int | None:
-    """The positive pattern whose literal beginning agrees with the path for longest, the first of equals, or None."""
+    """The positive pattern that lies with the path in the deepest folder, the first of equals; None: not even in one."""
     found = nearest_of(patterns, (path,))
     return found[1] if found else None
 
 
 def nearest_of(patterns: PatternList, ordered: Sequence[str]) -> tuple[str, int] | None:
-    """Out of sorted paths, the one that comes closest to a pattern of the list, and that pattern's index."""
-    best = 0
+    """Out of sorted paths, the one that comes closest to a pattern of the list, and that pattern's index.
+
+    What counts is the folders that both begin with, and only among equals how far their names are the same.
+    """
+    best = (0, 0)
     found = None
-    # Often all paths lie in one folder; then most patterns have not even their first character in common with any.
-    first = ordered[0][: min(1, _common(ordered[0], ordered[-1]))] if ordered else ""
+    # Often all paths lie in one folder; then most patterns have nothing in common with any.
+    first = ordered[0][: _common(ordered[0], ordered[-1])[0]] if ordered else ""
+    top = first[: first.find("/") + 1]
     for index, text in enumerate(patterns.texts):
-        if text.startswith("!") or not text.startswith(first):
+        if text.startswith("!") or not (text.startswith(top) or text == top[:-1]):
             continue
         head = literal_head(text)
-        if len(head) <= best:
+        if head == text:
+            # A folder's name, written without what lies in it, is near to that.
+            head += "/"
+        if "/" not in head or len(head) < best[0]:
             continue
         # In a sorted list the longest common beginning is with a neighbour.
         place = bisect_left(ordered, head)
         for path in ordered[max(place - 1, 0) : place + 1]:
-            if path.startswith(head[: best + 1]):
-                best, found = _common(head, path), (path, index)
+            common = _common(head, path)
+            if common[0] and common > best:
+                best, found = common, (path, index)
     return found

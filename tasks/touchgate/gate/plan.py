@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 
 from touchgate.gate.located import did_you_mean
-from touchgate.gate.model import SUITES, Change, Decision, Included, Lane, LaneDecision, Need, PathPattern, Plan
+from touchgate.gate.model import SUITES, Change, Decision, Included, Lane, LaneDecision, Nearest, Need, PathPattern, Plan
 from touchgate.gate.patterns import Index, PatternList, nearest_of
 from touchgate.gate.values import TYPE_CHECKING, NamedTuple
 
@@ -239,14 +239,14 @@ def _untouched(
         path, index, by = taken_back
         pattern, against = lane.paths[index], lane.paths[by]
         reason += f"; {seen.shown(path)} matches {pattern.text} ({pattern.at}) but {against.text} ({against.at}) takes it back"
-        return LaneDecision(lane.name, Decision.SKIP, reason, suite, path, against)
+        return LaneDecision(lane.name, Decision.SKIP, reason, suite, nearest=Nearest(path, against))
     near = nearest_of(_list(lane), ordered)
     if near is None:
         return LaneDecision(lane.name, Decision.SKIP, reason, suite)
     path, index = near
     pattern = lane.paths[index]
     reason += f"; nearest: {pattern.text} ({pattern.at})"
-    return LaneDecision(lane.name, Decision.SKIP, reason, suite, path, pattern)
+    return LaneDecision(lane.name, Decision.SKIP, reason, suite, nearest=Nearest(path, pattern))
 
 
 # touches

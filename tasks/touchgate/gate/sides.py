@@ -42,6 +42,9 @@ class Default(NamedTuple):
 
 
 NO_COMMIT = "there is no commit yet"
+WORKTREE = "HEAD with what is uncommitted"
+CLEAN = "HEAD; nothing is uncommitted"
+"""Where a head comes from that is judged as it lies in the working tree: before that was looked at, and after."""
 
 
 def asked(option: str | None, variable: str, environ: Mapping[str, str]) -> tuple[str, str] | None:
@@ -171,7 +174,7 @@ def checked_out(repo: Repository, event: Event | None) -> Side:
     """The commit checked out; without a checkout, the one that the event names."""
     if not repo.is_bare:
         at = repo.commit("HEAD")
-        source = f"the commit checked out, for {event.label}" if event else "HEAD with what is uncommitted"
+        source = f"the commit checked out, for {event.label}" if event else WORKTREE
         return Side(at, source, "" if at else NO_COMMIT)
     if event is None or event.checkout is None:
         return Side(None, "nothing", "there is no checkout and no event that names a commit; give BASE and HEAD")
@@ -224,7 +227,7 @@ def head(repo: Repository, at: Side, asked: tuple[str, str] | None, event: Event
     if event is None and repo.is_bare:
         return at
     if worktree or event is None:
-        return Side(at.commit, "HEAD with what is uncommitted", worktree=True)
+        return Side(at.commit, WORKTREE, worktree=True)
     if event.judge_head and event.head:
         # A pull request's head counts as checked out in a merge of it, too; a dispatched one only as itself.
         # Another merge of it, left here by an earlier job or made by this one, may have dropped what it proposes.

@@ -244,7 +244,7 @@ def _by(lists: EventPaths, touched: ListOf[str]) -> Answer:
         return Answer(run=False, path=last, pattern=None if index is None else lists.ignore[index])
     patterns = PatternList(_texts(lists.paths or ()))
     fired = patterns.touches(touched) or _below(patterns, touched)
-    near = fired or nearest_of(patterns, sorted(touched))
+    near = fired or _taken_back(patterns, touched) or nearest_of(patterns, sorted(touched))
     if near is None:
         return Answer(run=False, path=None, pattern=None)
     return Answer(run=fired is not None, path=near[0], pattern=(lists.paths or ())[near[1]])
@@ -258,8 +258,24 @@ def skipped_because(answer: Answer, choice: Choice, looked_at: int) -> str:
         by = f", {answer.path} by {answer.pattern.text} ({answer.pattern.at})" if answer.pattern else ""
         return f"{paths} ignored by {choice.words}{by}"
     none = f"none of {looked_at} touched paths matches" if several else "the one touched path does not match"
-    near = f"; nearest: {answer.pattern.text} ({answer.pattern.at})" if answer.pattern else ""
-    return f"{none} {choice.words}{near}"
+    if answer.pattern is None or answer.path is None:
+        return f"{none} {choice.words}"
+    shown = f"{answer.pattern.text} ({answer.pattern.at})"
+    listed = (choice.lists.paths if choice.lists else None) or ()
+    if not answer.pattern.text.startswith("!"):
+        return f"{none} {choice.words}; nearest: {shown}"
+    matching = PatternList(_texts(listed)).matching(answer.path)
+    against = next(listed[index] for index in reversed(matching) if not listed[index].text.startswith("!"))
+    return f"{none} {choice.words}; {answer.path} matches {against.text} ({against.at}) but {shown} takes it back"
+
+
+def _taken_back(patterns: PatternList, touched: ListOf[str]) -> tuple[str, int] | None:
+    """Of a list that lets nothing through: the first path that a pattern matches, and the later one that takes it back."""
+    for path in touched:
+        matching = patterns.matching(path)
+        if not all(map(patterns.is_negative, matching)):
+            return path, matching[-1]
+    return None
 
 
 def _below(patterns: PatternList, touched: ListOf[str]) -> tuple[str, int] | None:

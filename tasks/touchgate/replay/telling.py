@@ -252,6 +252,7 @@ def _change(pair: Pair) -> dict[str, Any]:
 
 
 def _decision(one: LaneDecision) -> dict[str, Any]:
+    near = one.nearest
     return {
         "name": _plain(one.lane),
         "decision": one.decision.value,
@@ -259,6 +260,7 @@ def _decision(one: LaneDecision) -> dict[str, Any]:
         **path_json(one.path),
         "pattern": one.pattern.text if one.pattern else None,
         "where": str(one.pattern.at) if one.pattern else None,
+        "nearest": near and {**path_json(near.path), "pattern": near.pattern.text, "where": str(near.pattern.at)},
     }
 
 

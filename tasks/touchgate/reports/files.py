@@ -86,6 +86,7 @@ def result_json(report: RunReport) -> dict[str, Any]:
 
 def lane_json(lane: LaneReport) -> dict[str, Any]:
     """One lane as plain data, as `doit lanes --json` shows it as well, and its minutes and seconds."""
+    near = lane.nearest
     data: dict[str, Any] = {
         "name": lane.name,
         "decision": lane.decision,
@@ -93,6 +94,7 @@ def lane_json(lane: LaneReport) -> dict[str, Any]:
         **path_json(lane.path),
         "pattern": lane.pattern,
         "where": lane.where,
+        "nearest": near and {**path_json(near.path), "pattern": near.pattern, "where": near.where},
         "minutes": lane.minutes,
         "seconds": lane.seconds,
         "shadow": lane.shadow,

@@ -96,12 +96,20 @@ class CheckReport(NamedTuple):
         return f"{word} ({', '.join(added)})" if added else word
 
 
+class Near(NamedTuple):
+    """A touched path, the pattern that came nearest to it or took it back, and the file:line that declares that."""
+
+    path: str
+    pattern: str
+    where: str
+
+
 class LaneReport(NamedTuple):
     """One lane.
 
-    decision: "run" or "skip". path, pattern, where: what fired, or the nearest that did not, and the file:line that
-    declares it. minutes: its target. seconds: wall time that its checks took in this run. shadow: it is skipped by the
-    decision, and run all the same to test it.
+    decision: "run" or "skip". path, pattern, where: what fired, and the file:line that declares it, or the lane where nothing
+    did. nearest: what came nearest then. minutes: its target. seconds: wall time that its checks took in this run. shadow: it
+    is skipped by the decision, and run all the same to test it.
     """
 
     name: str
@@ -113,6 +121,7 @@ class LaneReport(NamedTuple):
     minutes: float = 0.0
     seconds: float = 0.0
     shadow: bool = False
+    nearest: Near | None = None
 
     @property
     def runs(self) -> bool:

@@ -221,16 +221,20 @@ def _shadow_words(found: Statistics) -> str:
 
 
 def _table(head: str, rows: Sequence[Rates]) -> list[str]:
-    texts: list[tuple[str, ...]] = [(head, "ran", "reused", "skipped", "skips", "shadowed", "false skips", "spent", "saved")]
+    texts: list[tuple[str, ...]] = [(head, "ran", "reused", "skipped", "shadowed", "false skips", "spent", "saved")]
     for one in rows:
-        share = f"{one.skipped / one.looked_at:.0%}" if one.looked_at else ""
-        counts = (one.ran, one.reused, one.skipped)
-        tested = (str(one.shadowed), str(one.false_skips))
-        texts.append((printable(one.name), *map(str, counts), share, *tested, duration(one.spent), duration(one.saved)))
+        share = f"{one.skipped / one.looked_at:.0%} ({one.skipped} of {one.looked_at})" if one.looked_at else "0"
+        tested = (_of(one.shadowed, one.skipped), _of(one.false_skips, one.shadowed))
+        counts = (str(one.ran), str(one.reused), share, *tested)
+        texts.append((printable(one.name), *counts, duration(one.spent), duration(one.saved)))
     widths = [max(cells(row[at]) for row in texts) for at in range(len(texts[0]))]
     return [
         "  ".join(pad(text, widths[0]) if at == 0 else text.rjust(widths[at]) for at, text in enumerate(row)) for row in texts
     ]
+
+
+def _of(part: int, whole: int) -> str:
+    return f"{part} of {whole}" if whole else "0"
 
 
 def _day(when: int) -> str:

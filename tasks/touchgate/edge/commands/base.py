@@ -31,6 +31,7 @@ class RepositoryCommand(Command):  # type: ignore[misc]  # doit has no types
     def __init__(self, *, cmds: Any = None, task_loader: Any = None, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self._cmds, self._loader = cmds, task_loader
+        self.typed: frozenset[str] = frozenset()
         self._reserved: tuple[str, ...] = tuple(sorted(cmds)) if cmds else ()
 
     def parse_execute(self, in_args: list[str]) -> int:
@@ -50,6 +51,7 @@ class RepositoryCommand(Command):  # type: ignore[misc]  # doit has no types
         rest: list[str] = []
         args, after = split(as_typed(self.name, in_args))
         try:
+            self.typed = self._typed(args)
             params, args = self.cmdparser.parse(args)
             while args:
                 rest.append(args[0])
@@ -57,6 +59,15 @@ class RepositoryCommand(Command):  # type: ignore[misc]  # doit has no types
         except CmdParseError as error:
             return refuse(f"{str(error).partition(' (parsing options')[0]}; see `doit help {self.name}`")
         return self.execute(params, [*rest, *after])
+
+    def _typed(self, args: list[str]) -> frozenset[str]:
+        """The names of the options that stand on the command line itself: neither settings nor variables count."""
+        # doit appends to the list that it finds.
+        found: dict[str, Any] = {option["name"]: [] for option in self.cmd_options if option.get("type") is list}
+        while args:
+            found, args = self.cmdparser.parse_only(args, found)
+            args = args[1:]
+        return frozenset(name for name, value in found.items() if value != [])
 
     def _is_a_task(self) -> bool:
         dodo = Path("dodo.py")

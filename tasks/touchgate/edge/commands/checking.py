@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +25,10 @@ if TYPE_CHECKING:
     from touchgate.gate.lint import Finding
 
 
+FEW = 3
+"""Of each kind of finding so many are shown."""
+
+
 def check_lanes(repo: Repository, declared: Declared, options: Any) -> int:
     """Tell what is wrong with the lanes; 1 when anything is."""
     expand_all(declared.head, repo.root)
@@ -38,7 +43,7 @@ def check_lanes(repo: Repository, declared: Declared, options: Any) -> int:
     if not found and not options["as_json"]:
         files = len({lane.at.file for lane in lanes})
         print(f"{plural(len(lanes), 'lane')} in {plural(files, 'file')}: nothing to find")
-    return _tell_findings(repo.root, found, closures.notes, as_json=options["as_json"])
+    return _tell_findings(repo.root, found, closures.notes, options)
 
 
 def check_workflows(repo: Repository, names: list[str], started_in: Path, options: Any) -> int:
@@ -65,7 +70,7 @@ def check_workflows(repo: Repository, names: list[str], started_in: Path, option
         raise DeclarationError(problems, contents)
     if not found and not as_json:
         print(f"{plural(len(files), 'workflow')}: nothing to find")
-    return _tell_findings(repo.root, found, notes, as_json=as_json)
+    return _tell_findings(repo.root, found, notes, options)
 
 
 def _workflow_file(root: Path, name: str, started_in: Path) -> str:
@@ -85,20 +90,36 @@ def _roots(given: object) -> list[str]:
     return [root for root in several if root]
 
 
-def _tell_findings(root: Path, found: list[Finding], notes: list[str], *, as_json: bool) -> int:
-    """Each with the line it is about; 1 when there are any."""
-    if as_json:
+def _tell_findings(root: Path, found: list[Finding], notes: list[str], options: Any) -> int:
+    """Each with the line it is about, the first few of a kind unless all are asked for; 1 when there are any."""
+    if options["as_json"]:
         rows = [{"rule": one.rule, "where": str(one.where), "message": one.message, "hint": one.hint} for one in found]
         print_json({"schema": 1, "findings": rows, "notes": notes})
         return 1 if found else 0
-    for note in notes:
+    most = max(len(found), len(notes)) if options["every"] else FEW
+    for note in notes[: _room(len(notes), most)]:
         print(printable(f"note: {note}"))
+    if len(notes) > _room(len(notes), most):
+        print(f"note: and {len(notes) - most} more notes; --all shows them")
+    kinds = Counter(one.rule for one in found)
+    shown: Counter[str] = Counter()
     lines: dict[str, list[str]] = {}
     for one in found:
+        shown[one.rule] += 1
+        if shown[one.rule] > _room(kinds[one.rule], most):
+            continue
         print(printable(str(one)))
         if isinstance(one.where, At):
             file = root / one.where.file
             if one.where.file not in lines:
                 lines[one.where.file] = split_lines(text_of(file.read_bytes())) if file.is_file() else []
             print("".join(f"{line}\n" for line in excerpt(lines[one.where.file], one.where)), end="")
+    for rule, count in kinds.items():
+        if count > _room(count, most):
+            print(f"and {count - most} more: {lint.RULES[rule]}; --all shows them")
     return 1 if found else 0
+
+
+def _room(count: int, most: int) -> int:
+    """How many of so many are shown: to hide a single one would take as much room as to show it."""
+    return count if count <= most + 1 else most

@@ -6,11 +6,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from touchgate.edge.commands.base import RepositoryCommand, print_json
-from touchgate.edge.options import AS_JSON, GATED, INCLUDE, JUDGE, SOURCE, SUITE, RunOptions
+from touchgate.edge.options import AS_JSON, EVERY, GATED, INCLUDE, JUDGE, SOURCE, SUITE, RunOptions
 from touchgate.edge.planning import plan_lanes
 from touchgate.edge.usage import UsageFault
+from touchgate.gate import told
 from touchgate.gate.declared import Declared
 from touchgate.gate.located import did_you_mean
+from touchgate.gate.meant import is_meant, meaning_nothing
 from touchgate.gate.model import Decision, Lane, LaneDecision, Plan
 from touchgate.reports.style import printable
 from touchgate.reports.words import plural
@@ -19,6 +21,17 @@ if TYPE_CHECKING:
     from touchgate.gate.git import Repository
 
 ACTIONS = ("check", "why", "stats", "init", "schema")
+_JUDGED = frozenset({*(option["name"] for option in JUDGE), "suite", "as_json"})
+_TAKES = {
+    "": _JUDGED,
+    "why": _JUDGED,
+    "check": _JUDGED - {"suite"} | {"gated", "every"},
+    "check WORKFLOW": frozenset({"as_json", "source", "include", "every"}),
+    "stats": frozenset({"as_json"}),
+    "init": frozenset(),
+    "schema": frozenset({"as_json"}),
+}
+"""What each form of the command makes use of. What it would pass over in silence is refused."""
 
 
 class Lanes(RepositoryCommand):
@@ -31,16 +44,20 @@ class Lanes(RepositoryCommand):
 
 check: patterns that match no tracked file or can't be reached, lanes with equal paths, tracked files that no lane gates,
 files that a lane's sources include and no pattern of it lets through;
-of the lanes, or of the workflow files named (exit 1 when there is anything to find).
+of the lanes, or of the workflow files named (exit 1 when there is anything to find). Of each kind of finding the first
+three are shown, with --all every one.
 
-why LANE: one decision in full, with the place that declares it.
+why LANE: the decision in full, with the place that declares it. LANE is a lane's name, that of a group (a lane with
+`each: FOLDERS/*` stands for one lane a folder), or a pattern such as 'crate-*'.
 
-stats: how often each lane ran, was skipped, and was skipped wrongly (`doit --shadow`), by lane and by week.
+stats: how often each lane ran, was skipped, and was skipped wrongly (`doit --shadow 1%%` tests that), by lane and by week.
 
 init: write a first lane file and the two settings that choose touchgate.
 
-schema: print the JSON Schema of lane files, for editors."""
-    cmd_options = (*JUDGE, SUITE, AS_JSON, GATED, SOURCE, INCLUDE)
+schema: print the JSON Schema of lane files, for editors.
+
+Exit codes: 0; 1 findings of check; 3 bad declarations or usage."""
+    cmd_options = (*JUDGE, SUITE, AS_JSON, GATED, SOURCE, INCLUDE, EVERY)
 
     def act(self, repo: Repository, options: Any, names: list[str]) -> int:
         """Dispatch on the first name."""
@@ -50,6 +67,7 @@ schema: print the JSON Schema of lane files, for editors."""
             raise UsageFault(f"`doit lanes {action}`: {guess}")
         if action != "check" and len(rest) != (1 if action == "why" else 0):
             raise UsageFault("`doit lanes why` takes one lane" if action == "why" else f"`doit lanes {action}` takes no more")
+        self.refuse_idle(action, options, named=bool(rest))
         if action == "init":
             from touchgate.edge.commands.start import write_first_lane  # noqa: PLC0415
 
@@ -71,6 +89,19 @@ schema: print the JSON Schema of lane files, for editors."""
             return check_workflows(repo, rest, Path.cwd(), options)
         return self.look(self.declared(repo, options), repo, options, rest, action)
 
+    def refuse_idle(self, action: str, options: Any, *, named: bool) -> None:
+        """Raise UsageFault for an option on the command line that this form of the command makes no use of."""
+        form = f"check {'WORKFLOW' if named else ''}".strip() if action == "check" else action
+        spare = [option for option in self.cmd_options if option["name"] in self.typed - _TAKES[form]]
+        if spare:
+            long = f"--{spare[0]['long']}"
+            cure = (
+                f"; `doit lanes check WORKFLOW {long} ...` does" if spare[0] in (SOURCE, INCLUDE) and form == "check" else ""
+            )
+            raise UsageFault(f"`{' '.join(['doit lanes', *form.split()])}` makes no use of {long}{cure}")
+        if "include" in self.typed and not options["source"]:
+            raise UsageFault("--include says where what --source names is looked up: give --source, too")
+
     def look(self, declared: Declared, repo: Repository, options: Any, rest: list[str], action: str) -> int:
         """What takes the lanes: check, why, or all decisions."""
         if action == "check":
@@ -79,11 +110,11 @@ schema: print the JSON Schema of lane files, for editors."""
             return check_lanes(repo, declared, options)
         plan = plan_lanes(declared, RunOptions(suite=options["suite"]))
         if action == "why":
-            one = _named(declared, plan, rest[0])
+            meant = _named(declared, plan, rest[0])
             if options["as_json"]:
-                print_json(as_json(declared, (one,)))
+                print_json(as_json(declared, meant))
             else:
-                print("\n".join(in_full(declared, one)))
+                print("\n\n".join("\n".join(in_full(declared, one)) for one in meant))
             return 0
         if options["as_json"]:
             print_json(as_json(declared, plan.lanes))
@@ -94,33 +125,17 @@ schema: print the JSON Schema of lane files, for editors."""
 
 def as_json(declared: Declared, decisions: tuple[LaneDecision, ...]) -> dict[str, Any]:
     """The stable machine form."""
-    change = declared.judged.change
-    return {
-        "schema": 1,
-        "base": change.base,
-        "head": change.head,
-        "merge_base": change.merge_base,
-        "base_from": change.base_from,
-        "head_from": change.head_from,
-        "proof": change.proof,
-        "looked_at": len(change.paths),
-        "open_reason": change.open_reason,
-        "due": declared.judged.due,
-        "lanes": [
-            {
-                "name": one.lane,
-                "decision": one.decision.value,
-                "reason": one.reason,
-                "suite": one.suite,
-                "path": one.path,
-                "pattern": one.pattern.text if one.pattern else None,
-                "where": str(one.pattern.at) if one.pattern else None,
-                "untold": list(_untold(declared, one)),
-                **_declared_as(_lane(declared, one.lane)),
-            }
-            for one in decisions
-        ],
-    }
+    data = told.of_change(declared.judged)
+    data["notes"] += [note.removeprefix("note: ") for note in declared.vacant]
+    lanes = [
+        {
+            **told.of_decision(one),
+            "untold": list(_untold(declared, one)),
+            **_declared_as(_lane(declared, one.lane)),
+        }
+        for one in decisions
+    ]
+    return {"schema": 1, **data, "lanes": lanes}
 
 
 def _show(declared: Declared, decisions: tuple[LaneDecision, ...]) -> None:
@@ -152,16 +167,12 @@ def _declared_as(lane: Lane) -> dict[str, Any]:
     return {"declared": str(lane.at), "each": each}
 
 
-def _named(declared: Declared, plan: Plan, name: str) -> LaneDecision:
-    """The decision about the lane that a person names. Raises UsageFault."""
-    found = plan.by_name.get(name)
-    if found is not None:
-        return found
-    several = [one.lane for one in plan.lanes if (each := _lane(declared, one.lane).each) and each.group == name]
-    if several:
-        raise UsageFault(f"'{name}' stands for several lanes: {', '.join(several)}; name one")
-    hint = did_you_mean(name, plan.by_name)
-    raise UsageFault(f"no lane '{name}'" + (f"; {hint}" if hint else ""))
+def _named(declared: Declared, plan: Plan, word: str) -> tuple[LaneDecision, ...]:
+    """The decisions about the lanes that a person's word means. Raises UsageFault."""
+    lanes = [_lane(declared, one.lane) for one in plan.lanes]
+    if nothing := meaning_nothing([word], lanes):
+        raise UsageFault(nothing[0])
+    return tuple(one for one, lane in zip(plan.lanes, lanes, strict=True) if is_meant(lane, word))
 
 
 def in_full(declared: Declared, one: LaneDecision) -> list[str]:
@@ -171,9 +182,12 @@ def in_full(declared: Declared, one: LaneDecision) -> list[str]:
     runs = one.decision is Decision.RUN
     lines = [f"{one.lane}: {'RUN' if runs else 'SKIP'}", f"  reason      {printable(one.reason)}"]
     if one.path is not None:
-        lines.append(f"  {'path   ' if runs else 'nearest'}     {printable(one.path)}")
+        lines.append(f"  path        {printable(one.path)}")
     if one.pattern is not None:
-        lines.append(f"  {'pattern' if runs or one.path else 'nearest'}     {one.pattern.text}  ({one.pattern.at})")
+        lines.append(f"  pattern     {one.pattern.text}  ({one.pattern.at})")
+    if one.nearest is not None:
+        pattern = one.nearest.pattern
+        lines += [f"  nearest     {printable(one.nearest.path)}", f"  to          {pattern.text}  ({pattern.at})"]
     lines += [f"  can't tell  {printable(place)}" for place in _untold(declared, one)]
     of_folder = f", for the folder {lane.each.path}" if lane.each else ""
     count = len(change.paths)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from touchgate.edge.commands.base import RepositoryCommand, print_json
 from touchgate.edge.options import AS_JSON, JUDGE
 from touchgate.gate import change as change_of
+from touchgate.gate import told
 from touchgate.gate.history import wish
 from touchgate.reports.style import printable
 
@@ -49,21 +50,10 @@ class Touched(RepositoryCommand):
 
 def as_json(judged: Judged) -> dict[str, Any]:
     """The stable machine form; a path that is not UTF-8 comes as `path_b64`."""
-    change = judged.change
     return {
         "schema": 1,
-        "base": change.base,
-        "head": change.head,
-        "merge_base": change.merge_base,
-        "merge_bases": list(judged.merge_bases),
-        "proof": change.proof,
-        "base_from": change.base_from,
-        "head_from": change.head_from,
-        "head_is_worktree": change.head_is_worktree,
-        "open_reason": change.open_reason,
-        "due": judged.due,
-        "notes": list(judged.notes),
-        "paths": [_path_json(path) for path in change.paths],
+        **told.of_change(judged),
+        "paths": [_path_json(path) for path in judged.change.paths],
     }
 
 
@@ -78,10 +68,9 @@ def _path_json(touched: TouchedPath) -> dict[str, str]:
 def in_words(judged: Judged) -> list[str]:
     """The same for a person."""
     change = judged.change
-    tree = " with the working tree" if change.head_is_worktree else ""
     lines = [
         f"base        {change.base or 'unknown'}  ({change.base_from})",
-        f"head        {change.head or 'none'}{tree}  ({change.head_from})",
+        f"head        {change.head or 'none'}  ({change.head_from})",
         f"merge base  {', '.join(judged.merge_bases) or change.merge_base or 'unknown'}  ({change.proof})",
         *judged.notes,
     ]

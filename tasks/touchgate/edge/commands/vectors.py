@@ -65,7 +65,7 @@ encoder was given (--expect: the values as the decoder gives them back, little-e
 
 
 def _check(root: Path, *, as_json: bool) -> int:
-    from touchgate import golden  # noqa: PLC0415
+    from touchgate import golden, pinned  # noqa: PLC0415
     from touchgate.checks import conformance  # noqa: PLC0415  numpy
 
     problems = golden.check(root)
@@ -74,7 +74,7 @@ def _check(root: Path, *, as_json: bool) -> int:
     faulty = {problem.file for problem in problems}
     for target in targets:
         if not faulty & {f"{target}/{golden.MANIFEST}", golden.FOLDER}:
-            problems += conformance.lint(root, target)
+            problems += pinned.problems(root, target) or conformance.lint(root, target)
     counts = {folder.name: _count(root, target) for folder, target in zip(folders, targets, strict=True)}
     if as_json:
         found = [{"file": one.file, "line": one.line, "message": one.message} for one in problems]
