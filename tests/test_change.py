@@ -317,9 +317,32 @@ class TestAsked:
     @pytest.mark.parametrize("side", ["base", "head"])
     def test_what_is_no_commit_is_open(self, project, name, side):
         judged = judge(project, **{side: name})
-        assert judged.change.open_reason == f"{name!r} is no commit of this clone; fetch it first"
+        unknown = "names nothing here: no branch, tag or commit; what only the remote has comes with --fetch"
+        why = "is no commit of this clone; fetch it first" if len(name) == 40 else unknown
+        assert judged.change.open_reason == f"{name!r} {why}"
         assert judged.change.paths == ()
         assert not (project.root / "ran").exists()
+
+    @pytest.mark.parametrize(
+        ("name", "why"),
+        [
+            ("mian", "; did you mean 'main'?"),
+            ("wrok", "; did you mean 'work'?"),
+            ("origin/mian", "; did you mean 'origin/main'?"),
+            ("v1.0.0", "; did you mean 'v1.0.1'?"),
+            ("featur", "; did you mean 'feature'?"),
+            ("mian~1", "; did you mean 'main'?"),
+            ("main~7", ": main does, but its history has no such commit"),
+            ("feature~7", ": feature does, but its history has no such commit"),
+        ],
+    )
+    def test_a_name_that_is_mistyped(self, project, tmp_path, name, why):
+        project.git("tag", "v1.0.1")
+        project.git("branch", "feature")
+        made = clone(project, tmp_path / "clone")
+        made.git("branch", "main", "origin/main")
+        assert judge(made, base=name).change.open_reason == f"{name!r} names nothing here{why}"
+        assert judge(made, base="main", head=name).change.open_reason == f"{name!r} names nothing here{why}"
 
     def test_branches_named_like_paths(self, project):
         project.git("branch", "src")
@@ -655,7 +678,7 @@ class TestEvents:
         Path(environ["GITHUB_EVENT_PATH"]).write_text("{")
         assert "is not JSON" in ask(environ).change.open_reason
         missing = judge(project, event("schedule", {}), head="nope")
-        assert missing.change.open_reason == "'nope' is no commit of this clone; fetch it first"
+        assert missing.change.open_reason.startswith("'nope' names nothing here: no branch, tag or commit")
         assert touched(judge(project, event("schedule", {}), base="main", head="HEAD~1")) == ["docs/mine.md"]
 
     @pytest.mark.parametrize("forge", ["GitHub", "Gitea", "diff base", "target"])

@@ -592,7 +592,7 @@ class TestUsage:
     def test_a_dash_in_a_revision_is_no_option_of_git_s(self, project, gate):
         code, out, err = gate("--", "--upload-pack=touch ran", "HEAD")
         assert (code, out) == (0, "true\n")
-        assert "everything runs: '--upload-pack=touch ran' is no commit of this clone" in err
+        assert "everything runs: '--upload-pack=touch ran' names nothing here: no branch, tag or commit" in err
         assert not (project.root / "ran").exists()
 
     def test_outside_of_a_repository(self, gate, tmp_path):

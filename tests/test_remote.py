@@ -18,6 +18,8 @@ from touchgate.gate import change, cli, forge, remote
 from touchgate.gate.git import GitFault, Repository
 from touchgate.gate.history import Fetch
 
+NAMED = "; fetching it failed: origin ({})"
+MORE = "TOUCHGATE_FETCH_SECONDS=N allows more, N seconds in all"
 LANES = "lanes:\n  one: {paths: [src/**], checks: [command: x]}\n  two: {paths: [lib/**], checks: [command: x]}\n"
 
 
@@ -340,7 +342,7 @@ class TestServers:
         with serving.silent() as at:
             clone.git("remote", "set-url", "origin", f"{at}/up.git")
             reason = judge(clone, push(server, tmp_path)).change.open_reason
-        assert reason.endswith("git fetch was stopped: the remote said nothing for 0.3 s")
+        assert reason.endswith(f"{NAMED} said nothing for 0.3 s, and was given up; {MORE}".format(f"{at}/up.git"))
 
     def test_one_that_falls_silent_in_the_middle(self, server, clone, tmp_path, monkeypatch):
         def wait(data):
@@ -351,15 +353,40 @@ class TestServers:
         with serving.http(serving.smart(server.root.parent, server.environ, cut=wait)) as at:
             clone.git("remote", "set-url", "origin", f"{at}/up.git")
             reason = judge(clone, push(server, tmp_path)).change.open_reason
-        assert reason.endswith("git fetch was stopped: the remote said nothing for 0.5 s")
+        assert reason.endswith(f"{NAMED} said nothing for 0.5 s, and was given up; {MORE}".format(f"{at}/up.git"))
 
     def test_the_limit_of_all_fetching(self, server, clone, tmp_path):
         with serving.silent() as at:
             clone.git("remote", "set-url", "origin", f"{at}/up.git")
             reason = judge(clone, push(server, tmp_path, TOUCHGATE_FETCH_SECONDS="0.2")).change.open_reason
-        assert "git fetch was stopped: " in reason
+        assert "/up.git) " in reason
+        assert reason.endswith(f", and was given up; {MORE}")
         reason = judge(clone, push(server, tmp_path, TOUCHGATE_FETCH_SECONDS="soon")).change.open_reason
         assert reason.endswith("TOUCHGATE_FETCH_SECONDS=soon: it takes a number of seconds above 0")
+
+    @pytest.mark.parametrize(
+        ("said", "cause"),
+        [
+            ("ssh: connect to host up port 22: Connection timed out", "ssh: connect to host up port 22: Connection timed out"),
+            ("Warning: added 'up' to the known hosts.\ngit@up: Permission denied.\nremote: ", "git@up: Permission denied."),
+            ("remote: \nremote: ====\nremote: \nremote: No such project.\nremote: ===", "remote: No such project."),
+            ("Host key verification failed.", "Host key verification failed."),
+            ("", "fatal: Could not read from remote repository."),
+        ],
+    )
+    def test_ssh_s_own_cause_is_told(self, server, clone, tmp_path, said, cause):
+        ssh = tmp_path / "ssh"
+        ssh.write_text(f"#!/bin/sh\ncat >&2 <<'END'\n{said}\nEND\n" + 'test -z "$HANG" || exec sleep "$HANG"\nexit 255\n')
+        ssh.chmod(0o755)
+        clone.git("remote", "set-url", "origin", "ssh://git@up/up.git")
+        clone.environ |= {"GIT_SSH_COMMAND": str(ssh), "GIT_SSH_VARIANT": "ssh"}
+        environ = push(server, tmp_path)
+        reason = judge(clone, environ).change.open_reason
+        assert reason.endswith(f"; fetching it failed: fetching from origin (ssh://up/up.git) failed: {cause}")
+        clone.environ["HANG"] = "60"
+        reason = judge(clone, {**environ, "TOUCHGATE_FETCH_SECONDS": "0.5"}).change.open_reason
+        heard = f" ({cause})" if said else ""
+        assert reason.endswith(f", and was given up{heard}; {MORE}")
 
     @pytest.mark.parametrize("keep", [0.2, 0.9])
     def test_an_answer_that_is_cut_in_the_middle(self, server, clone, tmp_path, keep):

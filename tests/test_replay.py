@@ -282,7 +282,10 @@ def test_another_branch(history: Project) -> None:
     assert [change["subject"] for change in played(history, "--branch", "main~1")["changes"]] == ["Merge b", "Merge a"]
     done = replay(history, "--branch", "nowhere")
     assert (done.returncode, done.stdout) == (3, "")
-    assert done.stderr == "touchgate replay: 'nowhere' is no commit of this clone; fetch it first\n"
+    assert done.stderr == (
+        "touchgate replay: 'nowhere' names nothing here: no branch, tag or commit; what only the remote has comes with "
+        "`git fetch`\n"
+    )
 
 
 def test_from_any_folder(history: Project) -> None:

@@ -81,7 +81,7 @@ def _tell_failure(error: Exception, environ: Mapping[str, str], *, as_json: bool
     if as_json:
         import json  # noqa: PLC0415 (a plain answer does without)
 
-        known = {
+        known: dict[str, object] = {
             **dict.fromkeys(("base", "head", "merge_base")),
             "merge_bases": [],
             "base_from": "unknown",

@@ -71,6 +71,15 @@ class GitFault(Exception):
     """Git can't answer: what is wrong and the cure, one line."""
 
 
+class Stopped(GitFault):
+    """A git that was ended before its own end. over: its whole time was up; else it was silent. said: what it had told."""
+
+    def __init__(self, text: str, said: str, *, over: bool) -> None:
+        super().__init__(text)
+        self.said = said
+        self.over = over
+
+
 def environment(environ: Mapping[str, str]) -> dict[str, str]:
     """The environment for git: without the GIT_* variables that would point it elsewhere, with fixed answers."""
     kept = {name: value for name, value in environ.items() if not name.startswith("GIT_") or re.fullmatch(_KEPT, name)}
@@ -172,7 +181,7 @@ def watch(
     """Run a git that talks to a remote: (exit code, standard output, the end of standard error).
 
     deadline: on time.monotonic()'s clock, when it is stopped with all that it started; stall: seconds of silence after
-    which it is, too. Raises GitFault for both. It has no terminal: nothing is asked. stdin: short.
+    which it is, too. Raises Stopped for both. It has no terminal: nothing is asked. stdin: short.
     """
     import subprocess  # noqa: PLC0415 (only what fetches needs a session of its own)
 
@@ -201,7 +210,7 @@ def watch(
 def _converse(
     process: subprocess.Popen[bytes], name: str, *, deadline: float, stall: float, stdin: bytes
 ) -> tuple[int, bytes, str]:
-    """Hand it what it is to read, and hear it to its end. Raises GitFault where that takes too long."""
+    """Hand it what it is to read, and hear it to its end. Raises Stopped where that takes too long."""
     assert process.stdin and process.stdout and process.stderr  # noqa: S101, PT018 (opened as pipes)
     out, err = process.stdout.fileno(), process.stderr.fileno()
     heard = {out: b"", err: b""}
@@ -218,7 +227,7 @@ def _converse(
             if not ready:
                 over = deadline - time.monotonic() <= 0
                 why = "it did not end in time" if over else f"the remote said nothing for {stall:g} s"
-                raise GitFault(f"git {name} was stopped: {why}")
+                raise Stopped(f"git {name} was stopped: {why}", heard[err].decode("utf-8", "replace"), over=over)
             for descriptor, _ in ready:
                 data = os.read(descriptor, 1 << 16)
                 if not data:

@@ -19,6 +19,7 @@ from touchgate.gate.git import Repository
 from touchgate.gate.history import STEPS, Lack, depth_of
 from touchgate.gate.process import GitFault
 from touchgate.gate.scratch import Scratch
+from touchgate.gate.unreached import NoSuchRef, Refused, fault_of, given_up
 from touchgate.gate.values import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -112,13 +113,13 @@ class Remote:
             words = [_TAG.format(name) if name in tags else _BRANCH.format(name) for name in branches]
             try:
                 self._fetch([*words, *commits], depth)
-            except _NoSuchRef as fault:
+            except NoSuchRef as fault:
                 name = fault.ref.removeprefix("refs/heads/")
                 if name not in branches:
                     tag = fault.ref.removeprefix("refs/tags/")
-                    raise _NoSuchRef(f"{self.name} has no branch or tag {tag}", fault.ref) if tag in tags else fault from None
+                    raise NoSuchRef(f"{self.name} has no branch or tag {tag}", fault.ref) if tag in tags else fault from None
                 tags.append(name)
-            except _Refused:
+            except Refused:
                 if not self._head_ref:
                     raise
                 self._fetch([*words, f"+{self._head_ref}:{_KEEP}head"], depth)
@@ -138,7 +139,7 @@ class Remote:
         depth = f"--depth={depth_of(before, tips, self._repo.graph(tips)) + step}"
         try:
             self._fetch([_keeping(tip) for tip in dict.fromkeys(tips)], [depth])
-        except _Refused:
+        except Refused:
             self._fetch(self._tips_by_ref(tips), [depth])
         self._depth += step
         if self._repo.shallow_commits() == before:
@@ -183,16 +184,21 @@ class Remote:
         self._repo.renew()
 
     def _git(self, *arguments: str, stdin: bytes = b"", settings: Sequence[tuple[str, str]] = ()) -> tuple[bytes, str]:
-        code, answer, said = process.watch(
-            self._repo.root,
-            with_settings(self._environ, settings),
-            *arguments,
-            stdin=stdin,
-            deadline=self._deadline,
-            stall=min(STALL, self._limit),
-        )
+        # Who allows more in all allows longer silence, too.
+        stall = min(self._limit, max(STALL, self._limit * STALL / SECONDS))
+        try:
+            code, answer, said = process.watch(
+                self._repo.root,
+                with_settings(self._environ, settings),
+                *arguments,
+                stdin=stdin,
+                deadline=self._deadline,
+                stall=stall,
+            )
+        except process.Stopped as stopped:
+            raise given_up(self.name, without_userinfo(stopped.said), self._limit if stopped.over else None, stall) from None
         if code:
-            raise _fault(self.name, without_userinfo(said))
+            raise fault_of(self.name, without_userinfo(said))
         return answer, said
 
     def _note(self, text: str) -> None:
@@ -206,18 +212,6 @@ class Remote:
             what.append(f"{self._depth} more commits of history at most")
         fetched = [f"fetched from {self.name}: {', '.join(what)}"] if what else []
         return (*fetched, *self.notes)
-
-
-class _Refused(GitFault):
-    """The server gives no object by its id."""
-
-
-class _NoSuchRef(GitFault):
-    """The server has no such ref: its full name."""
-
-    def __init__(self, text: str, ref: str) -> None:
-        super().__init__(text)
-        self.ref = ref
 
 
 def attach(repo: Repository, environ: Mapping[str, str]) -> Remote:
@@ -379,30 +373,3 @@ def _is_below(url: str, server: str) -> bool:
     if one.scheme not in ("http", "https") or (one.scheme, one.netloc.rpartition("@")[2]) != (other.scheme, other.netloc):
         return False
     return f"{one.path}/".startswith(f"{other.path.rstrip('/')}/")
-
-
-# ---- faults
-
-
-_ASKED_FOR_A_NAME = (
-    "could not read Username",
-    "could not read Password",
-    "Authentication failed",
-    "terminal prompts disabled",
-)
-
-
-def _fault(name: str, said: str) -> GitFault:
-    lines = [line.strip() for line in re.split(r"[\r\n]+", said)]
-    told = [line for line in lines if line.startswith(("fatal:", "error:", "ERROR:", "remote: fatal", "remote: error"))]
-    first = (told or [line for line in lines if line] or ["git fetch said nothing"])[0]
-    if "couldn't find remote ref" in said:
-        ref = said.rpartition("find remote ref ")[2].partition("\n")[0].strip()
-        return _NoSuchRef(f"{name} has no {ref}", ref)
-    if "unadvertised object" in said or "not our ref" in said:
-        return _Refused(f"{name} does not give a commit by its id, or does not have it")
-    if "dumb http transport" in said:
-        return GitFault(f"{name} is served as plain files over HTTP (no git server), which gives only whole clones")
-    if any(words in said for words in _ASKED_FOR_A_NAME):
-        return GitFault(f"{name} wants a name and password, and git has none that it takes ({first})")
-    return GitFault(f"fetching from {name} failed: {first}")

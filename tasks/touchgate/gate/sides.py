@@ -62,8 +62,6 @@ def find(repo: Repository, name: str, source: str) -> Side:
     stem, suffix = _split(name)
     if repo.is_bare and stem in ("HEAD", "@"):
         return Side(None, source, f"there is no checkout, so {name!r} names nothing; name a branch or a commit's full id")
-    where = f"at {repo.remote.name}" if repo.is_bare and repo.remote else "of this clone; fetch it first"
-    missing = f"{name!r} is no commit {where}"
     # Git's own order puts tags before branches, without a word.
     shapes = ("refs/heads/{}", "refs/remotes/origin/{}", "refs/remotes/{}", "refs/{}", "refs/tags/{}")
     is_id = not stem or stem in ("HEAD", "@") or re.fullmatch(_FULL_ID, stem)
@@ -90,10 +88,45 @@ def find(repo: Repository, name: str, source: str) -> Side:
         return Side(None, source, f"{name!r} is ambiguous: it stands for {each}; write the one that is meant in full")
     ref, commit = next(iter(meant.items()), ("", None))
     if commit is None:
-        return Side(None, source, missing, lack=_lack(stem, suffix, repo))
+        at = repo.remote.name if repo.is_bare and repo.remote else ""
+        fault = f"{name!r} is no commit at {at}" if at else names_nothing(repo, name)
+        return Side(None, source, fault, lack=_lack(stem, suffix, repo))
     if ref.startswith("refs/remotes/origin/") and not by_git:
         source = f"{source}: {ref.removeprefix('refs/remotes/')}"
     return Side(commit, source)
+
+
+def names_nothing(repo: Repository, name: str, cure: str = "--fetch") -> str:
+    """Why a person's name stands for no commit of a clone, with what may have been meant, or the cure."""
+    stem, suffix = _split(name)
+    if re.fullmatch(_FULL_ID, stem):
+        return f"{name!r} is no commit of this clone; fetch it first"
+    if suffix and (repo.commit(stem) or repo.commit(f"refs/remotes/origin/{stem}")):
+        where = "this shallow clone" if repo.shallow_commits() else "its history"
+        return f"{name!r} names nothing here: {stem} does, but {where} has no such commit"
+    from touchgate.gate.located import did_you_mean  # noqa: PLC0415 (it reads YAML; most names stand for something)
+
+    close = [known for known in _names(repo) if abs(len(known) - len(stem)) <= _MOST_TYPED]
+    hint = did_you_mean(stem, close[:_MOST_NAMES])
+    return f"{name!r} names nothing here" + (
+        f"; {hint}" if hint else f": no branch, tag or commit; what only the remote has comes with {cure}"
+    )
+
+
+_MOST_TYPED = 3
+"""Characters that a slip of the hand adds or leaves out."""
+_MOST_NAMES = 2000
+
+
+def _names(repo: Repository) -> list[str]:
+    """What branches and tags are called here, those of origin with and without that."""
+    found: dict[str, None] = {}
+    for ref in repo.refs(""):
+        short = re.sub("^refs/(heads|tags|remotes)/", "", ref)
+        found.setdefault(short)
+        if ref.startswith("refs/remotes/origin/"):
+            found.setdefault(short.removeprefix("origin/"))
+    return list(found)
 
 
 def lack_of(repo: Repository, name: str) -> Lack | None:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from touchgate.gate import change as change_of
+from touchgate.gate import sides
 
 if TYPE_CHECKING:
     from touchgate.gate.git import Commit, Repository
@@ -77,7 +78,7 @@ def _tip(repo: Repository, branch: str | None) -> tuple[str, Commit]:
     if branch:
         tip = repo.commit(branch)
         if tip is None:
-            raise NoHistory(f"{branch!r} is no commit of this clone; fetch it first")
+            raise NoHistory(sides.names_nothing(repo, branch, "`git fetch`"))
         return branch, tip
     # Asked about two commits, so that the working tree is not looked at.
     judged = change_of.resolve(repo, base="HEAD", head="HEAD", environ={})
