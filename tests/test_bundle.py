@@ -101,6 +101,18 @@ def test_decides_where_nothing_is_installed(pyz, changed):
     assert run(pyz, changed, "gate", "main", "topic", "--lane", "b").stdout == "false\n"
 
 
+def test_kinds_of_other_packages_pass_where_nothing_is_installed(pyz, changed):
+    """Which there are can't be told here; what looks like one of ours is a mistake all the same."""
+    changed.write("tasks/lanes.yml", LANES.replace("[command: 'true']", "[{fuzz: x, runs: 3}]", 1))
+    done = run(pyz, changed, "gate")
+    assert (done.returncode, done.stdout) == (0, "true\n")
+    changed.write("tasks/lanes.yml", LANES.replace("command: 'true'", "comand: 'true'", 1))
+    done = run(pyz, changed, "gate")
+    assert (done.returncode, done.stdout) == (3, "")
+    said = "tasks/lanes.yml:4:14: unknown kind of check 'comand' in lane 'a'; did you mean 'command'?"
+    assert done.stderr.startswith(said)
+
+
 def test_other_commands_are_not_in_it(pyz, changed):
     done = run(pyz, changed, "bundle")
     assert (done.returncode, done.stdout) == (3, "")

@@ -17,7 +17,7 @@ from touchgate.gate.plan import plan
 from touchgate.gate.values import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
     from pathlib import Path
     from typing import Any
 
@@ -68,14 +68,16 @@ def decide(
     start: str | Path,
     environ: Mapping[str, str],
     found: Sources | None = None,
+    kinds: Mapping[str, Collection[str]] | None = None,
 ) -> Answer:
     """Decide about a change that is judged already. found: the lane files, where they were read already.
 
-    Raises UsageFault, DeclarationError and GitFault.
+    kinds: of checks, as in `declarations.read_lanes`; None: any, as lanes of the past may have them. Raises UsageFault,
+    DeclarationError and GitFault.
     """
     if asked.workflow:
         return _of_workflow(repo, judged, asked, start, environ)
-    declared = read_both(repo, judged, found=found)
+    declared = read_both(repo, judged, kinds, found=found)
     judged, head, base = declared.judged, declared.head, declared.base
     if not head and not base and not declared.vacant:
         raise UsageFault(f"no lane is declared: there is no {sources.FOLDER}/*.yml\n`doit lanes init` writes a first one")

@@ -6,6 +6,7 @@ import posixpath
 import re
 
 from touchgate.gate import located
+from touchgate.gate.kinds import KnownKinds
 from touchgate.gate.located import Mapping_, Node, Problem, Scalar, Sequence, did_you_mean, words
 from touchgate.gate.model import At, CheckDeclaration
 from touchgate.gate.values import TYPE_CHECKING
@@ -23,7 +24,10 @@ NAME_CURE = "take letters, digits, '.', '_' and '-', a letter or digit first"
 
 
 class CheckReader:
-    """Reads checks and notes what is wrong with them. kinds: kind -> further keys; None: any kind with any keys."""
+    """Reads checks and notes what is wrong with them. kinds: kind -> further keys; None: any kind with any keys.
+
+    Of `KnownKinds`, other packages' kinds may come beside, with any keys.
+    """
 
     def __init__(self, kinds: Mapping[str, Collection[str]] | None, problems: list[Problem]) -> None:
         self.kinds = kinds
@@ -62,7 +66,7 @@ class CheckReader:
         if target is not None and not target.strip():
             self.problem(node.entries[kind].at, f"the target of '{kind}' is empty")
         options: dict[str, object] = {}
-        allowed = None if self.kinds is None else {*COMMON_KEYS, *self.kinds[kind]}
+        allowed = None if self.kinds is None or kind not in self.kinds else {*COMMON_KEYS, *self.kinds[kind]}
         for key, value in node.entries.items():
             if key == kind:
                 continue
@@ -90,6 +94,8 @@ class CheckReader:
             known = [key for key in keys if key in self.kinds]
         if len(known) == 1:
             return known[0]
+        if not known and keys and isinstance(self.kinds, KnownKinds) and self.kinds.may_be_anothers(keys[0]):
+            return keys[0]
         if known:
             at = node.keys[known[1]].at
             self.problem(at, f"a check of lane '{lane}' has two kinds, '{known[0]}' and '{known[1]}'", "write two checks")
