@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import subprocess
 import sys
 from dataclasses import replace
@@ -11,13 +12,15 @@ import numpy as np
 import pytest
 
 from tests.tiny_family import FakeDevice, make
-from touchgate import golden
+from touchgate import golden, pinned
 from touchgate.checks import DeclarationFault
-from touchgate.checks.conformance import difference, lint
+from touchgate.checks.conformance import lint
 from touchgate.checks.decoders import Decoded
+from touchgate.checks.legs import difference
 from touchgate.checks.vectors import KIND
 from touchgate.devices import Unavailable
 from touchgate.gate.model import At, CheckDeclaration, DeviceWish, Lane
+from touchgate.ladder import write
 from touchgate.outcome import Verdict
 
 AT = At("tasks/vectors.yml", 6, 9)
@@ -142,6 +145,13 @@ def test_all_agree(tmp_path):
     assert facts.pop("oracle_values_per_second") > 0
     speeds = {"a": 12, "b": 12}
     counts = {"vectors": 3, "altered": 1, "at_once": 20500, "values": 6}
+    ladder = pinned.of_manifest(golden.read_manifest(tmp_path / TARGET))
+    digest = hashlib.sha256(write(ladder).encode()).hexdigest()
+    assert outcome.reason == f"digest {digest[:12]} by oracle, fake"
+    told = facts.pop("legs")
+    assert all(leg.pop("seconds") >= 0 for leg in told)
+    assert told == [{"name": name, "verdict": "passed", "digest": digest} for name in ("oracle", "fake")]
+    assert facts.pop("ladders") == [{"legs": ["oracle", "fake"], "rungs": write(ladder).splitlines()}]
     assert facts == {**counts, "values_per_second": speeds, "seed": 20261130}
 
 
@@ -218,12 +228,15 @@ def test_a_kernel_that_errs_is_shown_with_both_values(tmp_path):
         "vectors/tiny/manifest.json:15: a",
         "    fake, a: values differ first at 0: 4 by the oracle, 5 by the kernel",
         "    fake, b: values differ first at 0: 4 by the oracle, 5 by the kernel",
+        "    who agrees at stage values, frame 0, plane 0: oracle | fake",
         "vectors/tiny/manifest.json:16: b",
         "    fake, a: values differ first at 0: 1 by the oracle, 2 by the kernel",
         "    fake, b: values differ first at 0: 1 by the oracle, 2 by the kernel",
+        "    who agrees at stage values, frame 0, plane 0: oracle | fake",
         "vectors/tiny/manifest.json:17: c",
         "    fake, a: values differ first at 0: 6 by the oracle, 7 by the kernel",
         "    fake, b: values differ first at 0: 6 by the oracle, 7 by the kernel",
+        "    who agrees at stage values, frame 0, plane 0: oracle | fake",
         "vectors/tiny/manifest.json:15: a and a stop",
         "    fake, a: values differ first at 0: 4 by the oracle, 5 by the kernel",
         "    fake, b: values differ first at 0: 4 by the oracle, 5 by the kernel",

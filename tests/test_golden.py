@@ -567,7 +567,12 @@ def test_the_example_of_the_document_adds_a_vector(repository):
         "command": "printf ... > stream.bin",
         "licence": "CC0-1.0",
     }
+    assert repository.git("diff", "--unified=0", "vectors/rans/ladder.txt").splitlines()[-2:] == [
+        f"+ladder rans mine-1 symbols 0 0 {added['digest']}",
+        f"+ladder rans mine-1 end 0 0 {golden.digest(b'ok')}",
+    ]
     assert repository.git("status", "--short").splitlines() == [
+        " M vectors/rans/ladder.txt",
         " M vectors/rans/manifest.json",
         "?? stream.bin",
         "?? symbols.bin",

@@ -16,24 +16,38 @@ MODULES = sorted(PACKAGE.rglob("*.py"))
 HEAVY = {"numpy", "git", "gitdb", "filelock", "rich", "pycuda", "pynvml", "psycopg", "doit"}
 HEAVY |= {"jsonschema", "hypothesis", "pytest"}
 
-BASIC = {"outcome", "places", "golden", "processes"}
+BASIC = {"outcome", "places", "golden", "ladder", "processes"}
 LAYERS = {
     # part of the package: the parts that it may import beside itself, while it runs
     **{part: set() for part in ("__init__", "gate", "bundle", *BASIC)},
     **{part: {"gate", *BASIC} for part in ("leases", "devices", "worktrees")},
     "migrate": {"gate"},
+    "pinned": {*BASIC},
     "results": {"gate", "devices", *BASIC},
     "benchmarks": {"gate", "devices", *BASIC},
-    "checks": {"gate", "results", "leases", "devices", "benchmarks", *BASIC},
+    "checks": {"gate", "results", "leases", "devices", "benchmarks", "pinned", *BASIC},
     "reports": {"gate", "results", "leases", "devices", "checks", *BASIC},
-    "adding": {"checks", *BASIC},
+    "adding": {"checks", "pinned", *BASIC},
     "replay": {"gate", "reports", *BASIC},
     "edge": {"*"},
     "console": {"*"},
 }
 
 LIGHT = (
-    *("__init__", "gate/", "edge/", "results/", "reports/", "leases/", "places", "outcome", "console", "golden"),
+    *(
+        "__init__",
+        "gate/",
+        "edge/",
+        "results/",
+        "reports/",
+        "leases/",
+        "places",
+        "outcome",
+        "console",
+        "golden",
+        "ladder",
+        "pinned",
+    ),
     *("checks/__init__", "checks/registry"),
 )
 """What an untouched or fully cached run imports."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import shutil
 import struct
 from array import array
@@ -16,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from touchgate import golden
-from touchgate.checks import conformance
+from touchgate.checks import conformance, legs
 from touchgate.checks.cases import load_file
 from touchgate.devices import LaunchFault, Unavailable, emulated
 from touchgate.outcome import Verdict
@@ -226,8 +227,11 @@ def device(tmp_path_factory):
 def test_the_kernel_agrees_with_the_oracle_on_every_vector(truth, device):
     outcome = conformance.conform(truth, device, device.module(KERNEL))
     assert (outcome.verdict, outcome.detail) == (Verdict.PASSED, ())
+    (told,) = outcome.facts["ladders"]
+    assert told["legs"] == ["oracle", "emulated"]
+    assert told["rungs"] == (FOLDER / "ladder.txt").read_text(encoding="utf-8").splitlines()
     assert outcome.cases == len(truth.vectors) + len(truth.altered) > 5000
-    assert outcome.facts["at_once"] == conformance.AT_ONCE
+    assert outcome.facts["at_once"] == legs.AT_ONCE
 
 
 def test_no_streams_and_one_stream(device):
@@ -307,7 +311,8 @@ def test_what_a_failure_says(truth, device):
     places = [next(n for n, line in enumerate(lines, 1) if f'"name": "{name}"' in line) for name in names]
     first = [int(few.decoded[i].values[0]) for i in range(3)]
     assert outcome.reason == (
-        f"coin-000001: symbols differ first at 0: {first[0]} by the oracle, {first[0] + 3} by the kernel (and 2 more of 3)"
+        f"coin-000001: stage symbols, frame 0, plane 0: symbols differ first at 0: {first[0]} by the oracle, "
+        f"{first[0] + 3} by the kernel (and 2 more of 3)"
     )
     assert outcome.detail == tuple(
         line
@@ -315,9 +320,11 @@ def test_what_a_failure_says(truth, device):
         for line in (
             f"vectors/rans/manifest.json:{place}: {name}",
             *(
-                f"    emulated, {shape}: symbols differ first at 0: {value} by the oracle, {value + 3} by the kernel"
+                f"    emulated, {shape}: stage symbols, frame 0, plane 0: symbols differ first at 0: "
+                f"{value} by the oracle, {value + 3} by the kernel"
                 for shape in rans.SHAPES
             ),
+            "    who agrees at stage symbols, frame 0, plane 0: oracle | emulated",
         )
     )
 
@@ -476,4 +483,5 @@ def test_under_the_sanitizers(mutant, tmp_path):
         assert "AddressSanitizer: heap-buffer-overflow" in outcome.reason
         assert "renormalise" in outcome.detail[2]
     else:
-        assert (outcome.verdict, outcome.reason) == (Verdict.PASSED, "")
+        digest = hashlib.sha256((FOLDER / "ladder.txt").read_bytes()).hexdigest()
+        assert (outcome.verdict, outcome.reason) == (Verdict.PASSED, f"digest {digest[:12]} by oracle, emulated")

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from touchgate.checks.decoders import Decoded, Decoder, Leg
+from touchgate.checks.decoders import Decoded, Decoder, Leg, Rung
 from touchgate.golden import VectorFault
 
 if TYPE_CHECKING:
@@ -86,8 +86,8 @@ class Row:
 class Vector:
     """One stream with what is needed to decode it.
 
-    table: the rows. indexes: the row of each symbol, at least `count` of them. symbols: what they must be, where the
-    manifest says so. expected: the status, None where any will do.
+    table: the rows. indexes: the row of each symbol, at least `count` of them. expected: the status, None where any will
+    do. plane: symbols of a channel, 0 where all are one.
     """
 
     name: str
@@ -96,6 +96,7 @@ class Vector:
     indexes: array[int]
     count: int
     expected: str | None = None
+    plane: int = 0
 
 
 # ---- reading a manifest's entry
@@ -173,6 +174,7 @@ def load(entry: Mapping[str, Any], store: Store) -> Vector:
         indexes=read_indexes(entry["indexes"], count, store),
         count=count,
         expected=entry["status"],
+        plane=entry["indexes"].get("plane", 0),
     )
 
 
@@ -261,7 +263,15 @@ def oracle(vector: Vector) -> Decoded:
         status, consumed = "ok", _decode(vector, values)
     except _End as end:
         status, consumed = end.status, end.at
-    return Decoded(status, np.array(values, np.int32), {"words": consumed})
+    return _decoded(vector, status, np.array(values, np.int32), consumed)
+
+
+def _decoded(vector: Vector, status: str, values: NDArray[np.int32], consumed: int) -> Decoded:
+    """With the symbols of each channel as a rung of its own."""
+    size = vector.plane or max(vector.count, 1)
+    channels = range(max(1, -(-vector.count // size)))
+    rungs = tuple(Rung("symbols", 0, str(i), values[i * size : (i + 1) * size]) for i in channels)
+    return Decoded(status, values, {"words": consumed}, rungs)
 
 
 # ---- the kernel
@@ -381,7 +391,7 @@ def _collect(
         else:
             status = STATUSES[number]
         values = written[first : first + min(max(0, done), vector.count)].copy()
-        decoded.append(Decoded(status, values, {"words": consumed}))
+        decoded.append(_decoded(vector, status, values, consumed))
         first += vector.count
     return tuple(decoded)
 

@@ -16,11 +16,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from touchgate import golden
+from touchgate import golden, ladder, pinned
 from touchgate.golden import FOLDER, MANIFEST, SCHEMA, Head, VectorFault
 
 if TYPE_CHECKING:
     from touchgate.checks.decoders import Decoded, Decoder
+    from touchgate.ladder import Place
 
 
 @dataclass(frozen=True)
@@ -97,13 +98,72 @@ def add(
         for vector, entry in zip(new, entries, strict=True):
             _verify(decoder, store, vector, entry)
         _refuse_faulty(root, folder, data, extra)
+        rungs = _ladder(folder, data, decoder, store)
         try:
             for path, content in sorted(extra.items()):
                 _put(folder / path, content)
+            if rungs is not None:
+                _replace(folder / pinned.FILE, ladder.write(rungs).encode())
             _replace(folder / MANIFEST, golden.dumps(data).encode())
         except OSError as error:
             raise VectorFault(f"{error.filename or folder} can't be written: {error.strerror}") from error
     return tuple(sorted(vector.name for vector in new))
+
+
+def pin(root: Path, family: str) -> int:
+    """Pin the stages of the vectors of `vectors/<family>` that have none in its ladder yet; how many rungs were added.
+
+    A rung that is pinned stays as it is. Raises `VectorFault` where the folder has problems, or the oracle parts from what is
+    pinned, by the manifest or the ladder; then nothing was written.
+    """
+    target = f"{FOLDER}/{family}"
+    folder = root / target
+    if not golden.NAME.fullmatch(family):
+        raise VectorFault(f"{family!r} is no name of a family")
+    for problem in golden.check_family(root, target):
+        raise VectorFault(str(problem))
+    with _held(folder, create=False):
+        data = golden.read_manifest(folder)
+        decoder = _decoder(root, data)
+        before = pinned.read(folder) or {}
+        rungs = _ladder(folder, data, decoder, golden.Files(folder, data), whole=True) or {}
+        if len(rungs) > len(before):
+            try:
+                _replace(folder / pinned.FILE, ladder.write(rungs).encode())
+            except OSError as error:
+                raise VectorFault(f"{folder} can't be written: {error.strerror}") from error
+    return len(rungs) - len(before)
+
+
+def _ladder(
+    folder: Path, data: Mapping[str, Any], decoder: Decoder, store: golden.Files, *, whole: bool = False
+) -> dict[Place, str] | None:
+    """The rungs of all vectors, those that are pinned kept; None where the manifest pins all that the decoder tells.
+
+    whole: also decode the vectors that are pinned, and refuse an oracle that parts from them or from the manifest.
+    """
+    from touchgate.checks.decoders import load_vector, rungs_of  # noqa: PLC0415
+
+    kept = pinned.read(folder)
+    by_vector: dict[str, dict[Place, str]] = {}
+    for place, sha256 in (kept or {}).items():
+        by_vector.setdefault(place.vector, {})[place] = sha256
+    found: dict[Place, str] = {}
+    is_wanted = kept is not None or whole
+    for entry in data["vectors"]:
+        known = by_vector.get(entry["name"])
+        if known and not whole:
+            found |= known
+            continue
+        decoded = decoder.oracle(load_vector(decoder, entry, store))
+        told = rungs_of(data["family"], entry["name"], decoded)
+        if (decoded.status, decoded.digest) != (entry["status"], entry["digest"]):
+            raise VectorFault(f"{entry['name']}: the oracle parts from {MANIFEST}; `doit vectors check` says where")
+        if known and known != told:
+            raise VectorFault(f"{entry['name']}: the oracle parts from {pinned.FILE}; `doit vectors check` says where")
+        found |= told
+        is_wanted = is_wanted or bool(decoded.rungs)
+    return found if is_wanted else None
 
 
 def new_vector(

@@ -21,7 +21,8 @@ SCHEMA = 1
 FOLDER = "vectors"
 """Where `check` looks for families, relative to the root."""
 MANIFEST = "manifest.json"
-COMPANIONS = frozenset({MANIFEST, "README.md"})
+LADDER = "ladder.txt"
+COMPANIONS = frozenset({MANIFEST, LADDER, "README.md"})
 """Files of a family's folder that its manifest need not name."""
 
 NAME = re.compile(r"[a-z0-9][a-z0-9._-]*")

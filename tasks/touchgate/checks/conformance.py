@@ -1,25 +1,26 @@
-"""Conformance: golden vectors, and altered ones, by the oracle and on a device in several launch shapes must agree."""
+"""Conformance: golden vectors, and altered ones, by the oracle and on each leg must agree, and with what is pinned."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from touchgate import golden
-from touchgate.checks.decoders import Decoded, Decoder, load_decoder, load_vector
+from touchgate import golden, pinned
+from touchgate.checks import legs
+from touchgate.checks.decoders import Decoded, Decoder, load_decoder, load_vector, rungs_of
+from touchgate.checks.legs import ORACLE, Difference, LegReport, Ran
 from touchgate.checks.measuring import DETAIL, first_error
-from touchgate.devices import BuildFault, LaunchFault
+from touchgate.devices import BuildFault, LaunchFault, Unavailable
 from touchgate.golden import MANIFEST, MOST_VALUES, Problem, VectorFault
 from touchgate.outcome import Outcome, Verdict
 
 if TYPE_CHECKING:
     from touchgate.devices import Device, Module
+    from touchgate.ladder import Place
 
 SEED = 20261130
 """Of the altered streams. Fixed: a check that passed must pass again."""
@@ -27,18 +28,20 @@ SEED = 20261130
 SHOWN = 8
 """Differences that a failure lists."""
 
-AT_ONCE = 20500
-SHORT = 16
-"""Copies of vectors of so few values that are decoded in one launch, where a GPU has fewer threads at a time."""
+DIGITS = 12
+"""Of a digest, in a line for a person."""
 
 
 @dataclass(frozen=True)
-class Difference:
-    """A vector that did not come out as it must. leg: who decoded it."""
+class Beside:
+    """Another leg of the same check. open: its device; raises `Unavailable`.
+
+    always: it is measured and judged in any case; else only to show who agrees where the check's own leg failed.
+    """
 
     name: str
-    leg: str
-    text: str
+    open: Callable[[], Device]
+    always: bool
 
 
 @dataclass(frozen=True)
@@ -70,7 +73,11 @@ def by_oracle(root: Path, target: str) -> Truth:
     decoded = [decoder.oracle(vector) for vector in vectors]
     seconds = time.perf_counter() - began
     altered_decoded = [decoder.oracle(vector) for vector in altered]
-    found = [*_unpinned(manifest["vectors"], decoded), *_unexpected(altered, altered_decoded)]
+    found = [
+        *_unpinned(manifest["vectors"], decoded),
+        *_unpinned_rungs(pinned.read(root / target), manifest, decoded),
+        *_unexpected(altered, altered_decoded),
+    ]
     return Truth(target, manifest, decoder, vectors, decoded, altered, altered_decoded, seconds, found)
 
 
@@ -89,12 +96,17 @@ def lint(root: Path, target: str) -> list[Problem]:
     except Exception as error:  # noqa: BLE001  whatever a file that is executed raises
         return [Problem(file, 1, f"the decoder {manifest['decoder']} can't be loaded: {error!r}")]
     files = golden.Files(root / target, manifest)
+    try:
+        rungs = pinned.read(root / target)
+    except VectorFault as fault:
+        return [Problem(f"{target}/{pinned.FILE}", 1, str(fault))]
     problems = []
     for entry in manifest["vectors"]:
         line = golden.line_of(text, entry["name"])
         try:
             decoded = decoder.oracle(load_vector(decoder, entry, files))
-            texts = [f"{one.name}: {one.text}" for one in _unpinned([entry], [decoded])]
+            found = [*_unpinned([entry], [decoded]), *_unpinned_rungs(rungs, {**manifest, "vectors": [entry]}, [decoded])]
+            texts = [f"{one.name}: {one.text}" for one in found]
         except VectorFault as fault:
             texts = [str(fault)]
         except Exception as error:  # noqa: BLE001  as above
@@ -103,73 +115,86 @@ def lint(root: Path, target: str) -> list[Problem]:
     return problems
 
 
-def measure(root: Path, target: str, device: Device) -> Outcome:
+def measure(root: Path, target: str, device: Device, *, leg: str = "", beside: Sequence[Beside] = ()) -> Outcome:
     """The whole check of a folder (relative to the root) on a device; what it prints is the log.
 
-    Exceptions of the decoder file's own functions, and `Unavailable`, are the caller's to report.
+    leg: what the device is called, its name by default. Exceptions of the decoder file's own functions, and
+    `Unavailable`, are the caller's to report.
     """
     try:
-        kernel = golden.read_head(root / target).kernel
-        module = device.module(root / kernel)
-        return conform(by_oracle(root, target), device, module)
+        kernel = root / golden.read_head(root / target).kernel
+        truth = by_oracle(root, target)
+        told = [_decoded(truth, kernel, one.name, one.open) for one in beside if one.always]
+        told.append(_decoded(truth, kernel, leg or device.name, lambda: device))
+        if truth.found or any(report.verdict is Verdict.FAILED for report, _ in told):
+            told += [_decoded(truth, kernel, one.name, one.open) for one in beside if not one.always]
+        return judged(truth, told, device.name)
     except VectorFault as fault:
         return Outcome(Verdict.ERROR, device=device.name, reason=f"{target}/{MANIFEST}: {fault}")
-    except BuildFault as fault:
+
+
+def _decoded(truth: Truth, kernel: Path, name: str, opened: Callable[[], Device]) -> tuple[LegReport, Ran | None]:
+    """A leg, whatever comes of it but what its decoder file raises. A device that the leg opened is left open."""
+    began = time.perf_counter()
+    try:
+        device = opened()
+        ran = legs.run(truth, name, device, device.module(kernel))
+    except Unavailable as missing:
+        return LegReport(name, Verdict.UNMEASURED, None, 0.0, str(missing)), None
+    except (BuildFault, LaunchFault) as fault:
         text = str(fault).rstrip()
         print(text, flush=True)
-        reason = f"{kernel} does not compile: {first_error(text)}"
-        return Outcome(Verdict.FAILED, device=device.name, reason=reason, detail=tuple(text.splitlines()[:DETAIL]))
-    except LaunchFault as fault:
-        lines = str(fault).splitlines() or ["no reason given"]
-        return Outcome(Verdict.FAILED, device=device.name, reason=f"{kernel}: {lines[0]}", detail=tuple(lines))
+        lines = text.splitlines() or ["no reason given"]
+        what = f" does not compile: {first_error(text)}" if isinstance(fault, BuildFault) else f": {lines[0]}"
+        reason = f"{truth.manifest['kernel']}{what}"
+        seconds = time.perf_counter() - began
+        return LegReport(name, Verdict.FAILED, None, seconds, reason, tuple(lines[:DETAIL])), None
+    return _report(truth, ran), replace(ran, seconds=time.perf_counter() - began)
+
+
+def _report(truth: Truth, ran: Ran) -> LegReport:
+    verdict = Verdict.FAILED if ran.found else Verdict.PASSED
+    first = next(iter(ran.shapes.values()))
+    return LegReport(ran.name, verdict, legs.digest_of_leg(truth, first), ran.seconds, ran.found[0].text if ran.found else "")
 
 
 def conform(truth: Truth, device: Device, module: Module) -> Outcome:
-    """Decode the same on a device, in every launch shape; all must agree. Raises `LaunchFault`."""
+    """Decode on one device, in every launch shape; all must agree. Raises `LaunchFault`."""
+    ran = legs.run(truth, device.name, device, module)
+    return judged(truth, [(_report(truth, ran), ran)], device.name)
+
+
+def judged(truth: Truth, told: Sequence[tuple[LegReport, Ran | None]], device: str) -> Outcome:
+    """What the legs of a check come to, the last of them being the check's own. Raises `VectorFault`."""
     decoder = truth.decoder
     values = sum(decoded.values.size for decoded in truth.decoded)
-    speeds: dict[str, int | None] = {}
-    plain, altered = [], []
-    for shape in decoder.shapes:
-        print(f"{len(truth.vectors)} vectors and {len(truth.altered)} altered ones: {shape}", flush=True)
-        leg = decoder.decode_on(device, module, truth.vectors, shape)
-        speeds[shape] = round(values / leg.seconds) if leg.seconds else None
-        plain += _apart(f"{device.name}, {shape}", truth.vectors, truth.decoded, leg.decoded, decoder)
-        leg = decoder.decode_on(device, module, truth.altered, shape)
-        altered += _apart(f"{device.name}, {shape}", truth.altered, truth.altered_decoded, leg.decoded, decoder)
+    oracle = Verdict.FAILED if truth.found else Verdict.PASSED
+    first = LegReport(ORACLE, oracle, legs.digest_of_leg(truth, truth.decoded), truth.seconds)
+    reports = [first, *(report for report, _ in told)]
+    ran = [one for _, one in told if one is not None]
+    own = ran[-1] if ran else None
     facts = {
         "vectors": len(truth.vectors),
         "altered": len(truth.altered),
         decoder.unit: values,
-        f"{decoder.unit}_per_second": speeds,
+        f"{decoder.unit}_per_second": dict(own.speeds) if own else {},
         f"oracle_{decoder.unit}_per_second": round(values / truth.seconds) if truth.seconds else None,
         "seed": SEED,
+        "legs": [report.to_json() for report in reports],
+        "ladders": legs.ladders(truth, ran),
     }
     cases = len(truth.vectors) + len(truth.altered)
-    found = [*truth.found, *plain, *altered]
-    if not found:
-        found, facts["at_once"] = _crowded(truth, device, module)
+    found = [*truth.found, *(one for leg in ran for one in leg.found)]
     if found:
-        return _differing(truth, found, device.name, cases, facts)
-    return Outcome(Verdict.PASSED, device=device.name, cases=cases, facts=facts)
-
-
-def _crowded(truth: Truth, device: Device, module: Module) -> tuple[list[Difference], int]:
-    """Copies of the short vectors, by the thousand in one launch; where the first of each shape parts, and how many."""
-    short = [i for i, decoded in enumerate(truth.decoded) if decoded.values.size <= SHORT]
-    chosen = [short[i % len(short)] for i in range(AT_ONCE)] if short else []
-    vectors, wanted = [truth.vectors[i] for i in chosen], [truth.decoded[i] for i in chosen]
-    found = []
-    for shape in truth.decoder.shapes if chosen else ():
-        print(f"{len(vectors)} copies of {len(short)} short vectors: {shape}", flush=True)
-        leg = truth.decoder.decode_on(device, module, vectors, shape)
-        for at, (one, other) in enumerate(zip(wanted, leg.decoded, strict=True)):
-            text = difference(one, other, truth.decoder.unit)
-            if text:
-                text = f"as number {at} of {len(vectors)} decoded at once: {text}"
-                found.append(Difference(vectors[at].name, f"{device.name}, {shape}", text))
-                break
-    return found, len(vectors)
+        return _differing(truth, found, ran, device, cases, facts)
+    for report in reports:
+        if report.verdict is Verdict.FAILED:
+            return Outcome(Verdict.FAILED, device=device, reason=report.reason, detail=report.detail, facts=facts)
+    facts["at_once"] = min((leg.at_once for leg in ran), default=0)
+    measured = [report.name for report in reports if report.verdict is Verdict.PASSED]
+    reason = f"digest {first.digest[:DIGITS] if first.digest else ''} by {', '.join(measured)}"
+    reason += "".join(f"; {one.name} unmeasured: {one.reason}" for one in reports if one.verdict is Verdict.UNMEASURED)
+    return Outcome(Verdict.PASSED, device=device, reason=reason, cases=cases, facts=facts)
 
 
 def _unpinned(entries: Sequence[Mapping[str, Any]], truth: Sequence[Decoded]) -> Iterator[Difference]:
@@ -202,43 +227,44 @@ def _unexpected(altered: Sequence[Any], truth: Sequence[Decoded]) -> list[Differ
     ]
 
 
-def _apart(
-    leg: str, vectors: Sequence[Any], truth: Sequence[Decoded], decoded: Sequence[Decoded], decoder: Decoder
-) -> list[Difference]:
-    """Where a leg parts from the oracle."""
-    texts = [difference(wanted, got, decoder.unit) for wanted, got in zip(truth, decoded, strict=True)]
-    return [Difference(vector.name, leg, text) for vector, text in zip(vectors, texts, strict=True) if text]
+def _unpinned_rungs(
+    rungs: Mapping[Place, str] | None, manifest: Mapping[str, Any], truth: Sequence[Decoded]
+) -> Iterator[Difference]:
+    """Where the oracle's stages are not those that are pinned: the first of each vector."""
+    family = manifest["family"]
+    by_vector: dict[str, dict[Place, str]] = {}
+    for place, sha256 in (rungs or {}).items():
+        by_vector.setdefault(place.vector, {})[place] = sha256
+    for entry, decoded in zip(manifest["vectors"], truth, strict=True):
+        name = entry["name"]
+        told = rungs_of(family, name, decoded)
+        if rungs is None:
+            if decoded.rungs:
+                yield Difference(name, ORACLE, f"its stages are not pinned; `doit vectors pin {family}` does it")
+            continue
+        kept = by_vector.get(name, {})
+        for place in dict.fromkeys([*told, *kept]):
+            if told.get(place) != kept.get(place):
+                both = f"{told.get(place, 'nothing')} by the oracle, {kept.get(place, 'nothing')} in {pinned.FILE}"
+                yield Difference(name, ORACLE, f"{place.words()}: {both}")
+                break
 
 
-def difference(wanted: Decoded, got: Decoded, unit: str) -> str | None:
-    """Where a kernel's result parts from the oracle's, in words; None where they are equal."""
-    both = min(wanted.values.size, got.values.size)
-    differing = np.flatnonzero(wanted.values[:both] != got.values[:both])
-    if differing.size:
-        at = int(differing[0])
-        return f"{unit} differ first at {at}: {wanted.values[at]} by the oracle, {got.values[at]} by the kernel"
-    if wanted.status != got.status:
-        return (
-            f"status {wanted.status} after {wanted.values.size} {unit} by the oracle, "
-            f"{got.status} after {got.values.size} by the kernel"
-        )
-    if wanted.values.size != got.values.size:
-        return f"{wanted.values.size} {unit} by the oracle, {got.values.size} by the kernel ({wanted.status})"
-    if wanted.facts != got.facts:
-        return f"{dict(wanted.facts)} by the oracle, {dict(got.facts)} by the kernel"
-    return None
-
-
-def _differing(truth: Truth, found: Sequence[Difference], device: str, cases: int, facts: Mapping[str, Any]) -> Outcome:
+def _differing(
+    truth: Truth, found: Sequence[Difference], ran: Sequence[Ran], device: str, cases: int, facts: Mapping[str, Any]
+) -> Outcome:
     text = golden.dumps(truth.manifest)
     names = list(dict.fromkeys(difference.name for difference in found))
     first = found[0]
     more = f" (and {len(names) - 1} more of {cases})" if len(names) > 1 else f" (the only one of {cases})"
     detail = []
+    numbers = {vector.name: number for number, vector in enumerate(truth.vectors)}
     for name in names[:SHOWN]:
         line = golden.line_of(text, name.partition(" ")[0])
         detail.append(f"{truth.target}/{MANIFEST}:{line}: {name}")
         detail += [f"    {one.leg}: {one.text}" for one in found if one.name == name]
+        agree = legs.agreement(truth, numbers[name], ran) if name in numbers else ""
+        detail += [f"    who agrees at {agree}"] if agree else []
     if len(names) > SHOWN:
         detail.append(f"... and {len(names) - SHOWN} more; altered streams are drawn with the seed {SEED}")
     return Outcome(

@@ -12,8 +12,10 @@ from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any, Protocol
 
+from touchgate import ladder
 from touchgate.checks.cases import load_file
 from touchgate.golden import COMMON_KEYS, VectorFault, is_file_within
+from touchgate.ladder import LadderFault, Place
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -47,22 +49,65 @@ class Store(Protocol):
 
 
 @dataclass(frozen=True)
+class Rung:
+    """What a stage of decoding left: one plane of one frame. values: an integer type, any shape."""
+
+    stage: str
+    frame: int
+    plane: str
+    values: NDArray[Any]
+
+    @property
+    def words(self) -> str:
+        """Where it is, for a person."""
+        return f"stage {self.stage}, frame {self.frame}, plane {self.plane}"
+
+
+@dataclass(frozen=True)
 class Decoded:
     """What came of one vector.
 
     status: "ok", or how it ended. values: what was decoded before the end, shape (n,), an integer type. facts: more
-    that every leg must agree on.
+    that every leg must agree on. rungs: what each stage left, in the order of decoding; without any, the values are the
+    only stage.
     """
 
     status: str
     values: NDArray[Any]
     facts: Mapping[str, int] = field(default_factory=dict)
+    rungs: tuple[Rung, ...] = ()
 
     @property
     def digest(self) -> str:
         """SHA-256 of the values, little-endian, in hexadecimal."""
-        little = self.values.astype(self.values.dtype.newbyteorder("<"), copy=False)
-        return hashlib.sha256(little.tobytes()).hexdigest()
+        return digest_of(self.values)
+
+    @property
+    def ladder(self) -> tuple[Rung, ...]:
+        """Its stages, at least one."""
+        return self.rungs or (Rung(ladder.VALUES, 0, "0", self.values),)
+
+
+def digest_of(values: NDArray[Any]) -> str:
+    """SHA-256 of integers, little-endian and in C order, in hexadecimal."""
+    return hashlib.sha256(values.astype(values.dtype.newbyteorder("<"), order="C", copy=False).tobytes()).hexdigest()
+
+
+def rungs_of(family: str, name: str, decoded: Decoded) -> dict[Place, str]:
+    """The digests of a decoded vector's stages by their places, how it ended the last.
+
+    Raises `VectorFault` where a place is there twice or can't be written.
+    """
+    found = {Place(family, name, one.stage, one.frame, one.plane): digest_of(one.values) for one in decoded.ladder}
+    end = Place(family, name, ladder.END, 0, "0")
+    if len(found) < len(decoded.ladder) or end in found:
+        raise VectorFault(f"{name}: the decoder tells one stage, frame and plane twice, or a stage '{ladder.END}' of its own")
+    try:
+        for place in found:
+            ladder.heard(ladder.line(place, ladder.end_digest("")))
+    except LadderFault as fault:
+        raise VectorFault(f"{name}: {fault}") from fault
+    return {**found, end: ladder.end_digest(decoded.status)}
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from touchgate import golden
+from touchgate import golden, pinned
 from touchgate.checks import CheckSpec, Context, DeclarationFault, Inputs
 from touchgate.checks.compile import compile_specs
 from touchgate.checks.includes import with_includes
@@ -70,7 +70,7 @@ class VectorsKind:
 
     def run(self, spec: CheckSpec, context: Context) -> Outcome:
         """Lint the folder, decode everything, compare."""
-        problems = golden.check_family(context.root, spec.target)
+        problems = golden.check_family(context.root, spec.target) or pinned.problems(context.root, spec.target)
         if problems:
             return _damaged(context.root / spec.target, problems)
         if spec.options.get(SANITIZE):

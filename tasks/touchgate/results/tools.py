@@ -28,7 +28,7 @@ LARGEST_PROGRAM = 16 << 20
 DIGITS = 16
 
 RESULT_CODE = (
-    *("checks", "devices", "benchmarks", "outcome.py", "golden.py"),
+    *("checks", "devices", "benchmarks", "outcome.py", "golden.py", "ladder.py", "pinned.py"),
     *("gate/closure/cxx.py", "gate/closure/cxx_text.py", "gate/closure/references.py"),
 )
 """The parts of the package that can change a check's result, beside its inputs: what `package_digest` is asked for."""

@@ -1,4 +1,4 @@
-"""`doit vectors`: lint the golden vectors, and the only way to add one."""
+"""`doit vectors`: lint the golden vectors, the only way to add one, and what two machines made of them."""
 
 from __future__ import annotations
 
@@ -24,17 +24,22 @@ def _many(name: str, about: str, metavar: str) -> dict[str, Any]:
 
 
 class Vectors(RepositoryCommand):
-    """`check` reads, `add` writes; docs/vectors.md has a whole example."""
+    """`check` and `diff` read, `add` and `pin` write; docs/vectors.md and docs/ladder.md have whole examples."""
 
     name = "vectors"
-    doc_purpose = "lint golden vectors, or add one"
-    doc_usage = "check | add FAMILY NAME"
+    doc_purpose = "lint golden vectors, add one, pin stages, compare two machines"
+    doc_usage = "check | add FAMILY NAME | pin FAMILY | diff A B"
     doc_description = """\
 check: every manifest below vectors/: shapes, counts, digests, provenance, files that nothing names; then every vector is
 decoded by its family's oracle, without a kernel (exit 1 for any problem).
 
 add: decodes the new vector with the family's oracle, compares, and only then writes. Nothing is overwritten. What the
-encoder was given (--expect: the values as the decoder gives them back, little-endian) is needed for status "ok"."""
+encoder was given (--expect: the values as the decoder gives them back, little-endian) is needed for status "ok".
+
+pin: decodes by the oracle, and adds the digests of the stages that are not pinned yet to the family's ladder.txt.
+
+diff: two reports (result.json of `doit --report-dir`, or texts of ladder lines) are held against each other; the first stage,
+frame and plane of each vector where they part is named (exit 1 where they part, 2 where they have no rung in common)."""
     cmd_options = (
         AS_JSON,
         _many("part", "bytes of the vector: KEY=FILE, kept in the family's folder; repeatable", "KEY=FILE"),
@@ -61,7 +66,13 @@ encoder was given (--expect: the values as the decoder gives them back, little-e
             if len(names) != len(("add", "FAMILY", "NAME")):
                 raise UsageFault("`doit vectors add` takes a family and a name, and options; see `doit help vectors`")
             return _add(repo.root, names[1], names[2], options)
-        raise UsageFault("`doit vectors` takes `check`, or `add FAMILY NAME`; see `doit help vectors`")
+        if names[:1] == ["pin"] and len(names) == len(("pin", "FAMILY")):
+            return _pin(repo.root, names[1])
+        if names[:1] == ["diff"] and len(names) == len(("diff", "A", "B")):
+            from touchgate.edge.commands import vectors_diff  # noqa: PLC0415
+
+            return vectors_diff.show(names[1], names[2], as_json=options["as_json"])
+        raise UsageFault("`doit vectors` takes check, add FAMILY NAME, pin FAMILY, or diff A B; see `doit help vectors`")
 
 
 def _check(root: Path, *, as_json: bool) -> int:
@@ -74,7 +85,7 @@ def _check(root: Path, *, as_json: bool) -> int:
     faulty = {problem.file for problem in problems}
     for target in targets:
         if not faulty & {f"{target}/{golden.MANIFEST}", golden.FOLDER}:
-            problems += pinned.problems(root, target) or conformance.lint(root, target)
+            problems += sorted({*pinned.problems(root, target), *conformance.lint(root, target)})
     counts = {folder.name: _count(root, target) for folder, target in zip(folders, targets, strict=True)}
     if as_json:
         found = [{"file": one.file, "line": one.line, "message": one.message} for one in problems]
@@ -95,6 +106,19 @@ def _count(root: Path, target: str) -> int:
         return len(golden.read_manifest(root / target)["vectors"]) if golden.within(root, target) else 0
     except (golden.VectorFault, KeyError, TypeError):
         return 0
+
+
+def _pin(root: Path, family: str) -> int:
+    from touchgate import adding  # noqa: PLC0415
+    from touchgate.golden import FOLDER, LADDER, VectorFault  # noqa: PLC0415
+
+    try:
+        count = adding.pin(root, family)
+    except VectorFault as fault:
+        raise UsageFault(str(fault)) from None
+    told = f"pinned {count} rungs in {FOLDER}/{family}/{LADDER}; commit it" if count else "every stage is pinned already"
+    print(told)
+    return 0
 
 
 def _add(root: Path, family: str, name: str, options: Any) -> int:
