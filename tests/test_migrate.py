@@ -310,10 +310,10 @@ def test_conditions_are_taken_apart(condition, own, tests):
         (GATE.replace("a: a/**", "a: [{added: a/**}]"), ":9:9: output 'a': it asks how a file changed (`added`, `modified`), not only which"),
         (GATE.replace("a: a/**", "a: ['a/**', '!a/x']"), ":9:9: output 'a': '!a/x' beside other patterns touches every path that it does not name there, and takes back in GitHub's dialect"),
         (GATE.replace("a: a/**", "a: a/?"), ":9:9: output 'a': 'a/?': `?` is one character there, and makes the one before optional in GitHub's dialect"),
-        (GATE.replace("steps.f.outputs.a", "steps.f.outputs.a || 'true'"), ":6:10: this output is more than one step's output; say what it asks: --lane x.yml:a=LANE, or --paths x.yml:a"),
+        (GATE.replace("steps.f.outputs.a", "steps.f.outputs.a || 'true'"), ":6:10: this output is more than one step's output; say what it asks: --lane x.yml:a=LANE"),
         (GATE.replace("steps.f.outputs.a", "steps.g.outputs.a"), ":6:10: no step of 'gate' has the id 'g'"),
         (GATE.replace("a: a/**", "a: []"), ":9:9: output 'a': 'a' has no patterns"),
-        (GATE.replace("        id: f\n", "        id: f\n        if: github.ref == 'refs/heads/main'\n"), ":11:13: output 'a' is empty where the `if:` of its step does not hold; say what it asks: --lane x.yml:a=LANE, or --paths x.yml:a"),
+        (GATE.replace("        id: f\n", "        id: f\n        if: github.ref == 'refs/heads/main'\n"), ":11:13: output 'a' is empty where the `if:` of its step does not hold; say what it asks: --lane x.yml:a=LANE"),
         (GATE.replace("    steps:", "    environment: live\n    steps:"), ":8:18: the gate job 'gate' asks for an environment, and its approval; where that only serves the decision, --gate x.yml:gate says so; work needs a job of its own"),
         (GATE.replace("    steps:", "    concurrency: one\n    steps:"), ":8:18: the gate job 'gate' takes part in a concurrency group; where that only serves the decision, --gate x.yml:gate says so; work needs a job of its own"),
         (GATE + "      - run: echo on && make\n", ":15:9: 'gate' may do more than decide: a script that writes no output; where that only serves the decision, --gate x.yml:gate says so; work needs a job of its own"),
@@ -389,9 +389,7 @@ def test_the_person_may_say_that_a_job_only_decides():
 
 def test_a_script_is_left_alone_until_its_lane_is_said():
     gate = GATE[: GATE.index("      - uses")] + "      - id: f\n        run: ./changed.sh >> $GITHUB_OUTPUT\n"
-    message = (
-        "output 'a' is decided by a script, which can't be read; say what it asks: --lane x.yml:a=LANE, or --paths x.yml:a"
-    )
+    message = "output 'a' is decided by a script, which can't be read; say what it asks: --lane x.yml:a=LANE"
     assert left(workflow(job(NEEDS), gate)) == [f"{migrating.FOLDER}/x.yml:9:9: {message}"]
     # A lane of the same name may mean something else.
     assert left(workflow(job(NEEDS), gate), lanes={"a": ("a/**",)}) == [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 # ruff: noqa: E501 - a table reads better with a row a line
+import re
 import signal
 import subprocess
 import sys
@@ -171,6 +172,119 @@ def test_an_action_in_the_checkout_is_refused(command, uses, shown):
     assert shown in err
 
 
+@pytest.mark.parametrize(
+    ("uses", "said"),
+    [
+        (
+            "OWNER/touchgate@SHA",
+            "OWNER stands for whoever publishes the action on your forge; see 'The action' in docs/migrate.md",
+        ),
+        (
+            "me/touchgate@SHA",
+            "SHA stands for the commit of the action that you looked at; see 'The action' in docs/migrate.md",
+        ),
+        ("YOU/REPOSITORY/touchgate@1f2e", "YOU stands for your own name on your forge; see 'The action' in docs/migrate.md"),
+        ("REF", "REF stands for the action, such as OWNER/touchgate@SHA; see 'The action' in docs/migrate.md"),
+        ("actions/checkout@v4", "is another action, and answers no such question: touchgate's looks like OWNER/touchgate@SHA"),
+        (
+            "dorny/paths-filter@v3",
+            "is another action, and answers no such question: touchgate's looks like OWNER/touchgate@SHA",
+        ),
+        ("me/rust-cache@v3", "is what .github/workflows/ci.yml:17:15 uses for something else: it is not touchgate's action"),
+        ("touchgate", "names no action: it looks like OWNER/touchgate@SHA"),
+    ],
+)
+def test_what_can_not_be_the_action_is_refused(command, tmp_path, uses, said):
+    text = f"{gated()}      - uses: me/rust-cache@v2\n"
+    for words in ((), ("--write",)):
+        code, out, err = command("--uses", uses, "--lane", "changed=code", *words, ci=text)
+        assert (code, out) == (3, "")
+        assert err.startswith(f"--uses '{uses}'")
+        assert err.endswith(f"{said}\n")
+    assert (tmp_path / ".github/workflows/ci.yml").read_text() == text
+
+
+def test_the_action_that_a_former_run_put_there_may_be_named_again(command):
+    words = ("--write", "--uses", migrating.USES.replace("touchgate", "gate"), "--lane")
+    assert command(*words, "ci.yml:changed=code", ci=gated())[0] == 0
+    assert command(*words, "site.yml:changed=docs", site=gated())[0] == 0
+
+
+GROUP = "lanes:\n  crate:\n    each: crates/*\n    paths: ['{path}/**']\n    checks: [{command: make}]\n"
+
+
+@pytest.mark.parametrize("word", ["crate", "crate-*", "crate-a", "*-b"])
+def test_a_group_of_lanes_and_a_pattern_are_asked_as_they_are(command, tmp_path, word):
+    put(tmp_path, "tasks/crates.yml", GROUP)
+    put(tmp_path, "crates/a/x", "")
+    put(tmp_path, "crates/b/x", "")
+    code, out, _ = command("--lane", f"changed={word}", ci=gated())
+    assert (code, lanes_asked(out)) == (0, {"ci.yml": [word if word[0] != "*" else f"'{word}'"]})
+    code, _, err = command("--lane", "changed=crat", ci=gated())
+    assert (code, err) == (3, "--lane changed=crat: no lane 'crat' is declared; did you mean 'crate'?\n")
+    code, _, err = command("--lane", "changed=zz-*", ci=gated())
+    there = "there is code, crate, crate-a, crate-b and docs"
+    assert (code, err) == (3, f"--lane changed=zz-*: no lane matches 'zz-*'; {there}\n")
+
+
+def test_a_placeholder_is_no_lane(command):
+    code, _, err = command("--lane", "changed=LANE", ci=gated())
+    there = "LANE stands for the name of a lane of yours; there is code and docs"
+    assert (code, err) == (3, f"--lane changed=LANE: {there}\n")
+
+
+DORNY = """\
+      - uses: dorny/paths-filter@v3
+        id: look
+        with:
+          filters: |
+            changed: PATH/**
+"""
+
+
+def filtered(path: str) -> str:
+    text = gated()
+    begin, end = text.index("      - id: look"), text.index("  work:")
+    return text[:begin] + DORNY.replace("PATH", path) + text[end:]
+
+
+SHAPES = {
+    "script": gated(),
+    "two gates": TWO_GATES,
+    "two outputs": gated()
+    .replace("    steps:\n      - uses", "      more: ${{ steps.look.outputs.more }}\n    steps:\n      - uses")
+    .replace("outputs.changed == 'true'", "outputs.changed == 'true' || needs.gate.outputs.more == 'true'"),
+    "a workflow": "on: push\njobs:\n  gate:\n    uses: ./.github/workflows/called.yml\n"
+    + gated().partition("ci/gate.sh\n")[2],
+    "works beside": gated().replace("run: ci/gate.sh\n", "run: ci/gate.sh\n      - run: make\n"),
+    "writes its output": gated(script='ci/gate.sh >> "$GITHUB_OUTPUT"'),
+    "with paths": gated(script='ci/gate.sh >> "$GITHUB_OUTPUT"', on="{push: {paths: [src/**]}}"),
+    "two steps'": gated().replace("${{ steps.look.outputs.changed }}", "${{ steps.look.outputs.a || steps.look.outputs.b }}"),
+    "behind an if": gated(script='ci/gate.sh >> "$GITHUB_OUTPUT"').replace(
+        "- id: look", "- id: look\n        if: github.actor"
+    ),
+    "an environment": filtered("src").replace("    outputs:", "    environment: x\n    outputs:"),
+    "no such output": gated().replace("outputs.changed ==", "outputs.need =="),
+}
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("folder", ["", ".forgejo/workflows"])
+def test_what_is_proposed_is_taken(command, tmp_path, shape, folder):
+    """Every option that a message names, with one of the lanes in the place of LANE."""
+    if folder:
+        put(tmp_path, f"{folder}/ci.yml", "on: push\njobs: {x: {runs-on: x, steps: [{run: make}]}}\n")
+    code, _, err = command(ci=SHAPES[shape])
+    proposed = [
+        (option, text.replace("=LANE", "=code")) for option, text in re.findall(r"(--(?:lane|paths|gate)) ([^\s;,)]+)", err)
+    ]
+    assert code == 1
+    assert bool(proposed) == (shape != "no such output")
+    for option, text in proposed:
+        code, _, err = command(option, text)
+        assert code in (0, 1), err
+
+
 # ---- killed in between
 
 KILLED = """
@@ -189,20 +303,6 @@ def counted(source, target):
 os.replace = counted
 sys.exit(console.main(["migrate", *sys.argv[2:]], {}))
 """
-
-DORNY = """\
-      - uses: dorny/paths-filter@v3
-        id: look
-        with:
-          filters: |
-            changed: PATH/**
-"""
-
-
-def filtered(path: str) -> str:
-    text = gated()
-    begin, end = text.index("      - id: look"), text.index("  work:")
-    return text[:begin] + DORNY.replace("PATH", path) + text[end:]
 
 
 def tree(root: Path) -> dict[str, str]:

@@ -12,16 +12,23 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
 from touchgate.gate.asked import UsageFault
-from touchgate.gate.check_declarations import NAME
 from touchgate.gate.located import did_you_mean, words
+from touchgate.gate.meant import called, is_meant
 from touchgate.migrate import deciders
 from touchgate.migrate.gates import Asked
-from touchgate.migrate.tree import Pairs, data
+from touchgate.migrate.tree import data
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from touchgate.gate.model import Lane
     from touchgate.migrate.jobs import Workflow
+
+
+PLACEHOLDER = "LANE"
+"""What hints and help say for a lane's name."""
+_LANES = r"!?[\w*{][\w.*{}-]*"
+"""A lane, a group of them (whose name may hold `{name}`), or a pattern."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +68,7 @@ def parsed(lanes: Sequence[str], paths: Sequence[str], gates: Sequence[str], *, 
 
 def _lane(text: str) -> Word:
     output, sign, lane = text.rpartition("=")
-    if not sign or not output or not re.fullmatch(f"!?{NAME}", lane):
+    if not sign or not output or not re.fullmatch(_LANES, lane):
         raise UsageFault(f"--lane {text!r} is not FILE:OUTPUT=LANE")
     return _output("--lane", text, output, lane)
 
@@ -102,7 +109,7 @@ def resolved(said: Words, workflows: Mapping[str, Workflow]) -> dict[str, Asked]
             raise UsageFault(f"{word}: '{output}' of {file} is said to mean something else as well")
         if word.lane:
             lanes[file][output] = word.lane
-        elif not _has_paths(workflows[file]):
+        elif not deciders.has_paths(workflows[file]):
             raise UsageFault(f"{word}: {file} has no `paths:` or `paths-ignore:`, so every change would run everything")
         else:
             paths[file].add(output)
@@ -186,16 +193,21 @@ def _already(word: Word, files: Iterable[str], workflows: Mapping[str, Workflow]
     return False
 
 
-def _has_paths(workflow: Workflow) -> bool:
-    on = workflow.root.get("on")
-    events = [on.get(name) for name in on.names()] if isinstance(on, Pairs) else []
-    return any(isinstance(event, Pairs) and {"paths", "paths-ignore"} & set(event.names()) for event in events)
+def refuse_unknown(said: Words, known: Iterable[Lane], new: Iterable[str]) -> None:
+    """Raise UsageFault for a lane that is not there: every job would fail that asks for it. new: names that come with it.
 
-
-def refuse_unknown(said: Words, known: Iterable[str]) -> None:
-    """Raise UsageFault for a lane that is not there: every job would fail that asks for it."""
-    there = list(known)
+    What a group of lanes is called means all of them, and so does a pattern with `*`.
+    """
+    lanes, added = list(known), set(new)
+    names = {name for lane in lanes for name in called(lane)} | added
     for word in said.lanes:
         name = word.lane.removeprefix("!")
-        if name not in there:
-            raise UsageFault(f"{word}: no lane '{name}' is declared; {_near(name, there, there)}")
+        if name in added or any(is_meant(lane, name) for lane in lanes):
+            continue
+        if name == PLACEHOLDER:
+            there = (
+                f"there is {words(sorted(names))}" if names else "none is declared yet: `doit lanes init` writes a first one"
+            )
+            raise UsageFault(f"{word}: {PLACEHOLDER} stands for the name of a lane of yours; {there}")
+        nothing = f"no lane matches '{name}'" if "*" in name else f"no lane '{name}' is declared"
+        raise UsageFault(f"{word}: {nothing}; {_near(name, names, names)}")

@@ -10,6 +10,7 @@ import contextlib
 import os
 import re
 import sys
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
@@ -20,9 +21,11 @@ from touchgate.gate.declarations import read_lanes
 from touchgate.gate.located import DeclarationError
 from touchgate.gate.sources import ENDINGS, FOLDER
 from touchgate.migrate import asked, files
+from touchgate.migrate import uses as uses_of
 from touchgate.migrate.asked import Words
 from touchgate.migrate.files import Change
 from touchgate.migrate.gates import Asked, Surroundings
+from touchgate.migrate.uses import PLACEHOLDER
 from touchgate.migrate.whole import Migrated, migrate, read
 
 if TYPE_CHECKING:
@@ -30,12 +33,11 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from touchgate.gate.located import Problem
+    from touchgate.gate.model import Lane
 
 DONE = 0
 LEFT = 1
 USAGE = 3
-PLACEHOLDER = "OWNER/touchgate@SHA"
-"""What the diff shows for the action where the person has not said which it is."""
 
 
 @dataclass(frozen=True)
@@ -122,7 +124,8 @@ def _root_of(folder: Path) -> Path:
 
 
 def _migrated(order: Order, root: Path, paths: list[Path]) -> tuple[list[Migrated], list[Change]]:
-    lanes = _lanes(root)
+    declared = _lanes(root)
+    lanes = None if declared is None else {one.name: tuple(pattern.text for pattern in one.paths) for one in declared}
     submodules = _submodules(root)
 
     def text_of(name: str) -> str | None:
@@ -133,10 +136,13 @@ def _migrated(order: Order, root: Path, paths: list[Path]) -> tuple[list[Migrate
 
     contents = {path.relative_to(root).as_posix(): path.read_bytes() for path in paths}
     workflows = {name: found for name, content in contents.items() if (found := read(name, content)) is not None}
+    uses_of.refuse_in_use(order.uses, workflows)
     said = asked.resolved(order.said, workflows)
-    results, changes = [], []
+    results: list[Migrated] = []
+    changes: list[Change] = []
+    short = Counter(Path(name).name for name in contents)
     for name, content in contents.items():
-        around = Surroundings(lanes, text_of, submodules)
+        around = Surroundings(lanes, text_of, submodules, same_name=short[Path(name).name] > 1)
         result = migrate(name, content, order.uses or PLACEHOLDER, said.get(name, Asked()), around)
         results.append(result)
         if result.text is None:
@@ -145,12 +151,12 @@ def _migrated(order: Order, root: Path, paths: list[Path]) -> tuple[list[Migrate
         if result.lanes:
             changes.append(files.new_lane_file(root, name, result.lanes, {change.path for change in changes}))
             lanes = None if lanes is None else {**lanes, **{lane: found[0] for lane, found in result.lanes.items()}}
-    asked.refuse_unknown(order.said, lanes or {})
+    asked.refuse_unknown(order.said, declared or (), {lane for result in results for lane in result.lanes})
     return results, changes
 
 
-def _lanes(root: Path) -> dict[str, tuple[str, ...]] | None:
-    """Name -> patterns of the lanes that are declared; None where they can't be read."""
+def _lanes(root: Path) -> tuple[Lane, ...] | None:
+    """The lanes that are declared; None where they can't be read."""
     folder = root / FOLDER
     found = sorted(path for path in folder.iterdir() if path.suffix in ENDINGS) if folder.is_dir() else []
 
@@ -166,7 +172,7 @@ def _lanes(root: Path) -> dict[str, tuple[str, ...]] | None:
         lanes = read_lanes({f"{FOLDER}/{path.name}": path.read_bytes() for path in found}, read_file=read, folders=folders)
     except DeclarationError:
         return None
-    return {name: tuple(pattern.text for pattern in lane.paths) for name, lane in lanes.items()}
+    return tuple(lanes.values())
 
 
 def _submodules(root: Path) -> frozenset[str]:
@@ -217,14 +223,6 @@ def _order(argv: Sequence[str]) -> Order:
     said = asked.parsed(options.lane, options.paths, options.gate, windows=options.windows)
     if options.write and not options.uses:
         raise UsageFault(f"--write needs --uses REF, the action of the new steps, such as --uses {PLACEHOLDER}")
-    uses = options.uses or PLACEHOLDER
-    if uses.startswith("."):
-        folder = uses.removeprefix(".").removeprefix("/") or "DIR"
-        raise UsageFault(
-            f"--uses {uses!r} lies in the checkout, and the decision comes before it: name it as another repository would, "
-            f"OWNER/REPOSITORY/{folder}@SHA (`touchgate bundle --action DIR` writes the action into a folder of a "
-            "repository of yours)"
-        )
-    if not re.fullmatch(r"[\w.-]+(/[\w.-]+)+@[\w./-]+|https?://\S+@\S+", uses):
-        raise UsageFault(f"--uses {uses!r} names no action: it looks like {PLACEHOLDER}")
+    if options.uses is not None:
+        uses_of.refuse_unfit(options.uses)
     return Order(Path(options.target), options.write, options.uses, said)

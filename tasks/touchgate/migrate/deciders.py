@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
@@ -75,23 +76,37 @@ def outputs_of(workflow: Workflow, job: Job) -> list[str]:
     return list({name.lower(): name for name in reversed(names)}.values())[::-1]
 
 
+def has_paths(workflow: Workflow) -> bool:
+    """Whether the workflow has path lists of its own."""
+    on = workflow.root.get("on")
+    events = [on.get(name) for name in on.names()] if isinstance(on, Pairs) else []
+    return any(isinstance(event, Pairs) and {"paths", "paths-ignore"} & set(event.names()) for event in events)
+
+
 def find(workflow: Workflow, asked: Asked, around: Surroundings, lanes: NewLanes) -> dict[str, Gate]:
     """The gate jobs of a workflow by their ids, those included that can't be read."""
     testers = shaped(workflow, asked.gates)
+    outputs = Counter(output.lower() for name in testers for output in outputs_of(workflow, workflow.jobs[name]))
+    several = frozenset(output for output, count in outputs.items() if count > 1)
     return {
-        name: _Reader(workflow, job, asked, around, lanes).gate(testers[name])
+        name: _Reader(workflow, job, asked, around, lanes, several).gate(testers[name])
         for name, job in workflow.jobs.items()
         if name in testers
     }
 
 
 class _Reader:
-    def __init__(self, workflow: Workflow, job: Job, asked: Asked, around: Surroundings, lanes: NewLanes) -> None:
+    """several: outputs, in small letters, that more than one gate job has."""
+
+    def __init__(
+        self, workflow: Workflow, job: Job, asked: Asked, around: Surroundings, lanes: NewLanes, several: frozenset[str]
+    ) -> None:
         self.workflow = workflow
         self.text = workflow.text
         self.job = job
         self.asked = asked
         self.around = around
+        self.several = several
         self.result = Gate(job)
         self.tools = Tools(self.text, around, lanes, self.result.notes)
 
@@ -126,8 +141,12 @@ class _Reader:
 
     @property
     def file(self) -> str:
-        """The workflow's name, as an option has it."""
-        return PurePosixPath(self.workflow.file).name
+        """The workflow's name, as an option has it; its path where another one has the name."""
+        return self.workflow.file if self.around.same_name else PurePosixPath(self.workflow.file).name
+
+    def spelt(self, output: str) -> str:
+        """An output, as an option has it."""
+        return f"{self.file}:{f'{self.job.id}.' if output.lower() in self.several else ''}{output}"
 
     def unread(self, testers: list[str]) -> Problem:
         """Why a job with the shape of a gate job is left alone where nothing is known of how it decides."""
@@ -139,7 +158,13 @@ class _Reader:
         )
         outputs = located.words(f"'{output}'" for output in used) if used else "none"
         shape = f"'{name}' has the shape of a gate job ({tests} its output{'s' * (len(used) > 1)} {outputs})"
-        lanes = " ".join(f"--lane {self.file}:{output}=LANE" for output in used)
+        declared = outputs_of(self.workflow, self.job)
+        missing = [output for output in used if output.lower() not in map(str.lower, declared)]
+        if missing:
+            message = f"{shape}, and has no output {located.words(map(repr, missing))}, so that it is always empty"
+            hint = located.did_you_mean(missing[0], declared) or f"add it to the `outputs` of '{name}', or mend the condition"
+            return self.problem(self.job.key, message, hint)
+        lanes = " ".join(f"--lane {self.spelt(output)}=LANE" for output in used)
         if (called := self.job.node.get("uses")) is not None:
             hint = f"{lanes} says what it asks, with --gate {self.file}:{name} where the workflow does nothing else"
             return self.problem(called, f"{shape}, and calls a workflow that may do more than decide", hint)
@@ -256,7 +281,8 @@ class _Reader:
     def option(self, name: str) -> str:
         """What says the meaning of an output, on the command line. A lane of that name is only a guess, so it is shown."""
         lane = name if name in (self.around.lanes or {}) else "LANE"
-        return f"--lane {self.file}:{name}={lane}, or --paths {self.file}:{name}"
+        own = f", or --paths {self.spelt(name)}" if has_paths(self.workflow) else ""
+        return f"--lane {self.spelt(name)}={lane}{own}"
 
     def said(self, name: str) -> tuple[Question, bool] | None:
         for full in (f"{self.job.id}.{name}", name):

@@ -84,12 +84,14 @@ class Asked:
 class Surroundings:
     """What lies around the workflow. lanes: name -> patterns of every declared lane; None: they can't be read.
 
-    read: the text of another file of the repository. submodules: their paths.
+    read: the text of another file of the repository. submodules: their paths. same_name: whether another workflow of the
+    run has this one's name, in another folder.
     """
 
     lanes: Mapping[str, tuple[str, ...]] | None = field(default_factory=dict)
     read: Callable[[str], str | None] = lambda _: None
     submodules: frozenset[str] = frozenset()
+    same_name: bool = False
 
 
 @dataclass

@@ -1,0 +1,65 @@
+"""The action that the new steps use, as `--uses` names it: what can't be one is refused before anything is changed."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from touchgate.gate.asked import UsageFault
+from touchgate.migrate import deciders
+from touchgate.migrate.tree import Scalar, resolved
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from touchgate.migrate.jobs import Workflow
+
+PLACEHOLDER = "OWNER/touchgate@SHA"
+"""What the diff shows for the action where the person has not said which it is."""
+_STANDS_FOR = {
+    "OWNER": "whoever publishes the action on your forge",
+    "YOU": "your own name on your forge",
+    "REPOSITORY": "the repository that holds the action",
+    "DIR": "the folder that holds the action",
+    "SHA": "the commit of the action that you looked at",
+    "REF": "the action, such as OWNER/touchgate@SHA",
+}
+_OTHERS = re.compile(r"(actions|github)/.*|dorny/paths-filter|tj-actions/changed-files", re.IGNORECASE)
+_SHAPE = re.compile(r"[\w.-]+(/[\w.-]+)+@[\w./-]+|https?://\S+@\S+")
+
+
+def refuse_unfit(uses: str) -> None:
+    """Raise UsageFault for what names no action that other repositories can use, or one that is not touchgate."""
+    for word in re.split("[/@]", uses):
+        if word in _STANDS_FOR:
+            raise UsageFault(f"--uses {uses!r}: {word} stands for {_STANDS_FOR[word]}; see 'The action' in docs/migrate.md")
+    if uses.startswith("."):
+        folder = uses.removeprefix(".").removeprefix("/") or "DIR"
+        raise UsageFault(
+            f"--uses {uses!r} lies in the checkout, and the decision comes before it: name it as another repository would, "
+            f"OWNER/REPOSITORY/{folder}@SHA (`touchgate bundle --action DIR` writes the action into a folder of a "
+            "repository of yours)"
+        )
+    if not _SHAPE.fullmatch(uses):
+        raise UsageFault(f"--uses {uses!r} names no action: it looks like {PLACEHOLDER}")
+    if _OTHERS.fullmatch(_action(uses)):
+        raise UsageFault(
+            f"--uses {uses!r} is another action, and answers no such question: touchgate's looks like {PLACEHOLDER}"
+        )
+
+
+def refuse_in_use(uses: str | None, workflows: Mapping[str, Workflow]) -> None:
+    """Raise UsageFault for an action that the workflows use for something else already."""
+    if uses is None:
+        return
+    for workflow in workflows.values():
+        for step in (step for job in workflow.jobs.values() for step in job.steps):
+            used = step.get("uses")
+            used = resolved(used) if used is not None else None
+            if isinstance(used, Scalar) and _action(used.value) == _action(uses) and not deciders.asks_touchgate(step):
+                at = workflow.text.at(used.start)
+                raise UsageFault(f"--uses {uses!r} is what {at} uses for something else: it is not touchgate's action")
+
+
+def _action(uses: str) -> str:
+    return uses.partition("@")[0].rstrip("/")
