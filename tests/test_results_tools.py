@@ -18,7 +18,7 @@ PACKAGE = Path(touchgate.__file__).parent
 
 
 def program(folder: Path, name: str, text: str) -> Path:
-    folder.mkdir(exist_ok=True)
+    folder.mkdir(parents=True, exist_ok=True)
     path = folder / name
     path.write_text(f"#!/bin/sh\n{text}\n")
     path.chmod(0o755)
@@ -31,7 +31,7 @@ def digits(path: Path) -> str:
 
 def test_every_known_name_has_an_answer():
     told = tools.versions(tools.KNOWN)
-    assert set(told) == set(tools.KNOWN) == {"python", "numpy", "pycuda", "pytest", "g++", "nvcc", "git", "sh"}
+    assert set(told) == set(tools.KNOWN) >= {"python", "numpy", "pycuda", "pytest", "g++", "nvcc", "compute-sanitizer", "sh"}
     assert all(told.values())
     assert told["python"].split()[1] == ".".join(map(str, sys.version_info[:3]))
 
@@ -61,6 +61,18 @@ def test_an_nvcc_outside_of_path_is_asked_where_it_is_taken_from(tmp_path):
     assert tools.versions(["nvcc"], environ) == {
         "nvcc": f"release 12.9, V12.9.1 Build 2 {digits(tmp_path / 'cuda' / 'bin' / 'nvcc')}"
     }
+
+
+def test_compute_sanitizer_is_asked_where_it_is_taken_from_and_told_by_version_build_and_bytes(tmp_path, monkeypatch):
+    monkeypatch.setattr("touchgate.devices.nvcc.STANDARD_HOME", str(tmp_path / "none"))
+    environ = {"PATH": "/nowhere", "CUDA_HOME": str(tmp_path / "cuda")}
+    told = []
+    for count in range(2):
+        text = f'# {count}\necho "NVIDIA (R) Compute Sanitizer"; echo "Version 2025.3.1.0 (build 364)"'
+        tool = program(tmp_path / "cuda" / "bin", "compute-sanitizer", text) if count else None
+        tools._compute_sanitizer.cache_clear()
+        told.append(tools.versions(["compute-sanitizer"], environ)["compute-sanitizer"])
+    assert told == ["absent", f"Version 2025.3.1.0 (build 364) {digits(tool)}"]
 
 
 @pytest.mark.parametrize("environ", [{}, {"CXX": "g++ -m64"}, {"CXX": "launch g++"}, {"CXX": "g++-link"}])

@@ -350,6 +350,60 @@ def test_even_gaps_keep_rows_on_16_bytes_and_are_never_empty():
             assert stride * size % 16 == 0
 
 
+class Fresh(Device):
+    """Memory that was never written holds 7s; what is written, and what is read back, is kept."""
+
+    def __init__(self, function: Callable) -> None:
+        super().__init__(function, memory=np.full(1 << 22, 7, dtype=np.uint8))
+        self.written: list[int] = []
+        self.read: list[int] = []
+
+    def buffer(self, size: int) -> Block:
+        made = super().buffer(size)
+        write, read = made.write, made.read
+        made.write = lambda data: (self.written.append(size), write(data))
+        made.read = lambda: (self.read.append(size), read())[1]
+        return made
+
+
+def test_fresh_outputs_and_scratch_are_not_written_before_and_scratch_is_not_read():
+    def once(memory, arguments):
+        y = arguments[1].position // 4
+        assert set(memory[y : y + 4 * ROWS * N].view(np.uint8)) == {7}
+        double(memory, arguments)
+
+    device = Fresh(once)
+    ways = (trials.Trial("fresh", layout=Layout(fresh=True)), trials.Trial("other block", block=1, layout=Layout(fresh=True)))
+    chosen = trials.chosen_cases(ORACLE, "emulated", small=True)
+    tally = trials.run(ORACLE, chosen, device, device, log=lambda _: None, zone=0, ways=lambda _: ways)
+    size = ROWS * N * 4
+    assert (tally.faults, tally.cases, tally.trials, tally.launches) == ([], 1, 2, 2)
+    assert (device.written, device.read) == ([size] * 2, [size, size] * 2)
+
+
+def test_a_fresh_output_that_the_kernel_leaves_out_is_a_mismatch_and_a_changed_input_damage():
+    chosen = trials.chosen_cases(ORACLE, "emulated", small=True)
+    ways = (trials.Trial("fresh", layout=Layout(fresh=True)),)
+
+    def spoil(memory, arguments):
+        double(memory, arguments)
+        memory[arguments[0].position // 4] = 3.0
+
+    for function, kind_of in ((lambda memory, arguments: double(memory, arguments, rows=2), "mismatch"), (spoil, "damage")):
+        device = Fresh(function)
+        tally = trials.run(ORACLE, chosen, device, device, log=lambda _: None, zone=0, ways=lambda _: ways)
+        assert [fault.kind for fault in tally.faults] == [kind_of]
+
+
+def test_chosen_cases_need_not_prove_what_all_together_must():
+    loose = replaced(bound=lambda *_: {"y": Bound(100.0, "wide")})
+    device = Device(double)
+    chosen = trials.chosen_cases(loose, "emulated", small=True)
+    with pytest.raises(OracleFault, match="would let zeros pass"):
+        trials.run(loose, chosen, device, device, log=lambda _: None)
+    assert trials.run(loose, chosen, device, device, log=lambda _: None, proven=False).faults == []
+
+
 def test_memory_is_given_back_when_writing_fails():
     device = Device(double)
 

@@ -66,6 +66,8 @@ class Context(Protocol):
     """The repository's root; also the working directory."""
     place: str
     """"gpu", "emulated" or "host"."""
+    gpu: str | None
+    """The UUID of the GPU to use, or the beginning of one; None: the first that is visible."""
     build_dir: Path
     """Where compiled code is cached, shared between runs."""
     temporary: Path

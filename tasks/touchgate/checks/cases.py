@@ -37,7 +37,7 @@ class Case:
     name: unique in the file; it is what a failure is reported under. parameters: plain values for the file's own
     functions. dtype: the element type the case is about ("float32", "float16", "bfloat16", "int32"). places: where it
     runs; the emulated device manages some ten million thread steps a second, so leave it the small ones. small: quick
-    enough to run under the sanitizers too.
+    enough to run under the sanitizers too. sanitize: one for NVIDIA's sanitizers; where no case is, some are chosen.
     """
 
     name: str
@@ -45,6 +45,7 @@ class Case:
     parameters: Mapping[str, Any] = field(default_factory=dict)
     places: tuple[str, ...] = ("gpu", "emulated")
     small: bool = False
+    sanitize: bool = False
 
     def __getitem__(self, key: str) -> Any:
         """A parameter by name."""

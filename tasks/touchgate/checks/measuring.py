@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +16,8 @@ from touchgate.devices import BuildFault
 from touchgate.outcome import Outcome, Verdict
 
 if TYPE_CHECKING:
-    from touchgate.checks.trials import Tally
+    from touchgate.checks.cases import Case, Oracle
+    from touchgate.checks.trials import Tally, Trial
     from touchgate.devices import Device
 
 
@@ -34,16 +36,31 @@ def first_error(text: str) -> str:
     return next((line.strip() for line in lines if "error" in line), lines[0].strip())
 
 
-def measure(root: Path, target: str, place: str, device: Device, *, small: bool = False, zone: int = ZONE) -> Outcome:
+def measure(
+    root: Path,
+    target: str,
+    place: str,
+    device: Device,
+    *,
+    small: bool = False,
+    zone: int = ZONE,
+    choose: Callable[[Oracle, list[Case]], list[Case]] | None = None,
+    ways: Callable[[int], Callable[[int], tuple[Trial, ...]]] | None = None,
+) -> Outcome:
     """Run the cases of an oracle file (`target`, relative to `root`) on a device. What it prints is the log.
 
-    small: only the cases marked so. zone: bytes of the red zones. `Unavailable` is the caller's to report.
+    small: only the cases marked so. zone: bytes of the red zones. choose: gives a few of the cases, which then need not
+    prove that zeros would not pass. ways: of that many cases, in which ways each runs, by its number. `Unavailable` is the
+    caller's to report.
     """
     try:
         oracle = ask("", load_oracle, root / target)
         cases = trials.chosen_cases(oracle, place, small=small)
+        if choose is not None:
+            cases = choose(oracle, cases)
         module = device.module(root / source_of(target))
-        tally = trials.run(oracle, cases, device, module, log=_log, zone=zone)
+        how = trials.trials if ways is None else ways(len(cases))
+        tally = trials.run(oracle, cases, device, module, log=_log, zone=zone, ways=how, proven=choose is None)
     except OracleFault as fault:
         reason = f"{blamed(fault.__cause__, target, root)}: {fault}"
         return Outcome(Verdict.ERROR, device=device.name, reason=reason)
@@ -59,7 +76,12 @@ def measure(root: Path, target: str, place: str, device: Device, *, small: bool 
 
 
 def _outcome(tally: Tally, planned: int, device: str) -> Outcome:
-    facts = {"trials": tally.trials, "bounds": tally.reasons, "faults": [fault.kind for fault in tally.faults]}
+    facts = {
+        "trials": tally.trials,
+        "launches": tally.launches,
+        "bounds": tally.reasons,
+        "faults": [fault.kind for fault in tally.faults],
+    }
     common: dict[str, Any] = {
         "device": device,
         "worst": _worst(tally),

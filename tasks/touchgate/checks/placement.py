@@ -33,13 +33,15 @@ class Layout:
     shift: elements between the red zone's end and the array's begin. only: shift this array alone (its position, modulo
     their number), None: all. gap: "none"; "odd": rows an odd number of elements apart; "even": rows apart so that each
     begins at a multiple of 16 bytes. No two arrays have the same gap: the stride of one must not do for another. zone:
-    bytes of a red zone; 0 where the device itself watches what surrounds a buffer.
+    bytes of a red zone; 0 where the device itself watches what surrounds a buffer. fresh: outputs and scratch stay as they
+    were allocated, for a tool that watches whether memory was written before it is read; packed and unshifted then.
     """
 
     shift: int = 0
     only: int | None = None
     gap: str = "none"
     zone: int = ZONE
+    fresh: bool = False
 
     def stride(self, columns: int, size: int, position: int) -> int:
         """Elements from one row to the next, for rows of `columns` elements of `size` bytes, in array `position`."""
@@ -130,6 +132,7 @@ class Placement:
         self.images: list[Image] = []
         self._buffers: list[Buffer] = []
         self.placed: dict[str, Placed] = {}
+        self._fresh = layout.fresh
         listed = list(arrays)
         try:
             for position, array in enumerate(listed):
@@ -147,7 +150,8 @@ class Placement:
         buffer = device.buffer(image.before.nbytes)
         self._buffers.append(buffer)
         self.images.append(image)
-        buffer.write(image.before)
+        if array.role == "in" or not self._fresh:
+            buffer.write(image.before)
         pointer = buffer.pointer.offset(image.begin * size)
         self.placed[array.name] = Placed(pointer, array.shape, stride, array.dtype)
 
@@ -162,6 +166,8 @@ class Placement:
         outputs: dict[str, NDArray[Any]] = {}
         damages: list[Damage] = []
         for image, buffer in zip(self.images, self._buffers, strict=True):
+            if self._fresh and image.array.role == "scratch":
+                continue  # what the kernel left unwritten of it may not be read
             after = buffer.read()
             damage = image.damage(after)
             if damage is not None:

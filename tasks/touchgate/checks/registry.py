@@ -12,7 +12,8 @@ from touchgate.checks import Kind
 
 GROUP = "touchgate.checks"
 
-OWN = {name: f"touchgate.checks.{name}:KIND" for name in ("kernel", "benchmark", "compile", "vectors", "pytest", "command")}
+_NAMES = ("kernel", "sanitizers", "benchmark", "compile", "vectors", "pytest", "command")
+OWN = {name: f"touchgate.checks.{name}:KIND" for name in _NAMES}
 """Ours, which no other package can replace; named here as well so that they are found without installed metadata."""
 
 

@@ -115,6 +115,7 @@ class Tally:
 
     cases: int = 0
     trials: int = 0
+    launches: int = 0
     faults: list[Fault] = field(default_factory=list)
     worst: Worst | None = None
     reasons: dict[str, list[str]] = field(default_factory=dict)
@@ -152,11 +153,14 @@ def run(
     *,
     log: Callable[[str], None],
     zone: int = ZONE,
+    ways: Callable[[int], Iterable[Trial]] = trials,
+    proven: bool = True,
 ) -> Tally:
     """Run every case in every way, until `GIVE_UP` trials have failed or a launch has (the device may be broken then).
 
-    log: gets each case's name before it runs, and every fault. zone: bytes of a red zone. Raises `OracleFault` for
-    whatever the oracle file does wrong, and `NoKernel`.
+    log: gets each case's name before it runs, and every fault. zone: bytes of a red zone. ways: in which ways a case runs,
+    by its number. proven: whether the cases must show that zeros would not pass. Raises `OracleFault` for whatever the
+    oracle file does wrong, and `NoKernel`.
     """
     tally = Tally()
     bench = _Bench(oracle, device, module, tally)
@@ -164,7 +168,7 @@ def run(
         log(case.name)
         tally.cases += 1
         problems: dict[int, Problem] = {}
-        for trial in trials(number):
+        for trial in ways(number):
             tally.trials += 1
             if trial.seed not in problems:
                 problems[trial.seed] = posed(oracle, case, trial.seed)
@@ -176,7 +180,7 @@ def run(
             log("  " + "\n  ".join(fault.lines))
             if fault.kind == "launch" or len(tally.faults) == GIVE_UP:
                 return tally
-    unproven = tally.unproven()
+    unproven = tally.unproven() if proven else None
     if unproven and not tally.faults:
         raise OracleFault(unproven)
     return tally
@@ -226,6 +230,7 @@ class _Bench:
                 kernel = self.module.kernel(launch.kernel)
             except BuildFault as fault:
                 raise NoKernel(launch.kernel, str(fault)) from None
+            self.tally.launches += 1
             try:
                 kernel.launch(launch.grid, launch.block, launch.arguments, launch.shared)
             except LaunchFault as fault:

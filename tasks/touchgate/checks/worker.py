@@ -38,7 +38,7 @@ class WorkerContext:
         self.build_dir = Path(request["build_dir"])
         self.temporary = Path(request["temporary"])
         self.inherited_fds: tuple[int, ...] = tuple(request["fds"])
-        self._gpu: str | None = request["gpu"]
+        self.gpu: str | None = request["gpu"]
         self._device: Device | None = None
 
     def device(self) -> Device:
@@ -47,7 +47,7 @@ class WorkerContext:
             if self.place == "gpu":
                 from touchgate.devices import cuda  # noqa: PLC0415  imports numpy and PyCUDA
 
-                self._device = cuda.open_device(self.build_dir, uuid=self._gpu)
+                self._device = cuda.open_device(self.build_dir, uuid=self.gpu)
             else:
                 from touchgate.devices import emulated  # noqa: PLC0415  imports numpy
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
 
 COMMON_KEYS = ("name", "timeout")
-OWN_KINDS = ("kernel", "benchmark", "compile", "vectors", "pytest", "command")
+OWN_KINDS = ("kernel", "sanitizers", "benchmark", "compile", "vectors", "pytest", "command")
 """Where no kinds are given, a check's kind is the first of its keys that stands here, else its first key."""
 LONGEST_MINUTES = 7 * 24 * 60
 NAME = r"[A-Za-z0-9][A-Za-z0-9._-]*"

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 SOURCE = (".py", ".pyi", ".c", ".cc", ".cpp", ".cxx", ".cu", ".cuh", ".h", ".hh", ".hpp", ".rs")
 """Endings of targets that are sources."""
-_BESIDE = ("kernel", "benchmark")
+_BESIDE = ("kernel", "sanitizers", "benchmark")
 """Kinds whose target is an oracle with its kernel beside it."""
 _OF_MAKE = re.compile(r"\s*(?:export\s+|override\s+)?(\w+)\s*[:?+!]*=\s*([^#]*?)\s*(?:#.*)?", re.DOTALL)
 _IMPLICIT = "{c,cc,cpp,cxx,C,cu,m,s,S,f,f90}"

@@ -42,12 +42,14 @@ def versions(names: Iterable[str], environ: Mapping[str, str] = os.environ) -> d
 
     Programs are asked at the same time, each at most once a process.
     """
-    from touchgate.devices import nvcc  # noqa: PLC0415  the very program that compiles, wherever it was found
+    from touchgate.devices import nvcc, sanitizer  # noqa: PLC0415  the very programs that run, wherever they were found
 
     wanted = sorted(set(names))
     search = environ.get("PATH", os.defpath)
     found = nvcc.find(environ) if "nvcc" in wanted else None
     which = {"g++": environ.get("CXX", "").strip(), "nvcc": str(found or "nvcc")}
+    if sanitizer.PROGRAM in wanted:
+        which[sanitizer.PROGRAM] = str(sanitizer.find(environ) or sanitizer.PROGRAM)
     asking = {name: _ASK[name] for name in wanted}
     programs = [name for name in wanted if name in _PROGRAMS]
     if len(programs) > 1:
@@ -104,6 +106,15 @@ def _nvcc(search: str, program: str) -> str:
 
 
 @cache
+def _compute_sanitizer(search: str, program: str) -> str:
+    # The version stands in the last line; the program may be a script that starts the one of its toolkit.
+    told = _output([program, "--version"], search)
+    if told == ABSENT:
+        return ABSENT
+    return f"{told.rpartition(chr(10))[2]} {_program_digest(program, search)}".strip()
+
+
+@cache
 def _git(search: str, _compiler: str = "") -> str:
     return _first_line(["git", "--version"], search)
 
@@ -125,10 +136,11 @@ _ASK: dict[str, Callable[[str, str], str]] = {
     "pytest": _package("pytest"),
     "g++": _gxx,
     "nvcc": _nvcc,
+    "compute-sanitizer": _compute_sanitizer,
     "git": lambda search, _compiler: _git(search),
     "sh": lambda search, _compiler: _sh(search),
 }
-_PROGRAMS = {"g++", "nvcc", "git"}
+_PROGRAMS = {"g++", "nvcc", "compute-sanitizer", "git"}
 KNOWN = frozenset(_ASK)
 """The names that `versions` answers."""
 
