@@ -101,6 +101,19 @@ def test_decides_where_nothing_is_installed(pyz, changed):
     assert run(pyz, changed, "gate", "main", "topic", "--lane", "b").stdout == "false\n"
 
 
+def test_its_help_tells_what_it_is_and_names_no_command_that_it_lacks(pyz, changed):
+    done = run(pyz, changed, "--help")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("usage: python3 touchgate.pyz gate ")
+    for word in ("Exit codes: 0 ", "Example: python3 touchgate.pyz gate ", "Options: ", "pip install touchgate"):
+        assert word in done.stdout
+    assert not any(f"{name} " in done.stdout for name in ("migrate", "replay", "bundle", "lease-hold"))
+    done = run(pyz, changed, "gaet")
+    assert (done.returncode, done.stdout) == (3, "")
+    assert done.stderr.startswith("touchgate: there is no command 'gaet'\n\nusage: python3 touchgate.pyz gate ")
+    assert "Exit codes:" in run(pyz, changed, "gate", "--help").stdout
+
+
 def test_kinds_of_other_packages_pass_where_nothing_is_installed(pyz, changed):
     """Which there are can't be told here; what looks like one of ours is a mistake all the same."""
     changed.write("tasks/lanes.yml", LANES.replace("[command: 'true']", "[{fuzz: x, runs: 3}]", 1))

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from touchgate import __version__, console
+
+ROOT = Path(__file__).resolve().parent.parent
 
 
 @pytest.fixture
@@ -31,10 +35,27 @@ def test_help(run, word):
         "  lease-hold  hold a lease of this host for a run on another one, which asks by ssh\n"
         "  bundle      write the gate as one file, touchgate.pyz, that needs nothing but Python\n"
         "\n"
-        "`touchgate COMMAND --help` tells about one; `touchgate --version` about this.\n"
+        "`touchgate COMMAND --help` tells about one: what it does, options, exit codes, examples.\n"
+        "`touchgate --version` tells about this.\n"
         "Everything else is a command of doit: see `doit help`.\n"
     )
     assert run(word) == (0, text, "")
+
+
+@pytest.mark.parametrize("command", console.COMMANDS)
+def test_help_of_each_command_tells_exit_codes_and_shows_an_example(command, capsys):
+    try:
+        code = console.main([command, "--help"], {})
+    except SystemExit as ended:
+        code = ended.code
+    out, err = capsys.readouterr()
+    assert (code, err) == (0, "")
+    assert out.startswith(f"usage: touchgate {command}")
+    assert re.search(r"\nExit codes:\n  0  \S.*\n(  [12]  \S.*\n)?  3  \S", out)
+    assert re.search(rf"\nExamples?\b[^\n]*:\n  .*touchgate {command}\b", out)
+    page = re.search(r"\nMore: (docs/[a-z]+\.md)\.", out)[1]
+    assert (ROOT / page).is_file()
+    assert max(map(len, out.splitlines())) <= 140
 
 
 @pytest.mark.parametrize("word", ["--version", "-V"])

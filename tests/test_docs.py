@@ -63,6 +63,19 @@ def test_every_option_of_a_run_is_on_the_page_about_running() -> None:
     assert [option["name"] for option in RUN if f"--{option['long']}" not in text] == []
 
 
+def test_every_command_is_in_the_readme() -> None:
+    """In its table of commands; and what tests the gate, and makes many lanes of one, is found from there and from help."""
+    from touchgate import console
+    from touchgate.gate import asked
+
+    readme = (ROOT / "README.md").read_text()
+    missing = [name for name in console.COMMANDS if not re.search(rf"^\| `touchgate {name}\b", readme, re.MULTILINE)]
+    assert missing == []
+    for page in (readme, asked._parser().format_help()):
+        assert "--shadow" in page
+        assert "`each: " in page
+
+
 @pytest.fixture(scope="module")
 def clone(tmp_path_factory: pytest.TempPathFactory) -> Project:
     """This checkout as it is, committed, on a branch that touches gemv."""

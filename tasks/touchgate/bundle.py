@@ -47,6 +47,23 @@ sys.exit(main())
 """
 
 
+_ABOUT = f"""\
+Write the gate as one file, {NAME}, that needs git and Python 3.10 or later, and nothing installed:
+`python3 {NAME} gate` takes the words of `touchgate gate`. Prints its SHA-256 and where it is. The bytes follow from
+the sources, whoever makes it."""
+_MORE = f"""\
+Exit codes:
+  0  written
+  3  usage, a file that can't be written, or another PyYAML than {PYYAML} is installed
+
+Examples:
+  touchgate bundle                      {NAME}, here
+  touchgate bundle --action touchgate   the file and an action for workflows: commit both, then
+                                        `uses: YOU/REPOSITORY/touchgate@SHA`
+
+More: docs/action.md."""
+
+
 class BundleFault(Exception):
     """The file can't be made: why and the cure, one line."""
 
@@ -104,10 +121,19 @@ def main(argv: Sequence[str], environ: Mapping[str, str] = os.environ) -> int:
     """Write the file and print its SHA-256 beside its name; returns the exit code."""
     del environ
     parser = argparse.ArgumentParser(
-        prog="touchgate bundle", description=f"Write the gate as one file that needs nothing but Python: {NAME}."
+        prog="touchgate bundle",
+        usage="touchgate bundle [FILE | --action DIR]",
+        description=_ABOUT,
+        epilog=_MORE,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
     )
-    parser.add_argument("file", nargs="?", default="", help=f"where to write it [default: {NAME}]")
-    parser.add_argument("--action", metavar="DIR", help=f"write it into DIR, with the {ACTION} that pins its digest")
+    parser.add_argument("file", nargs="?", default="", metavar="FILE", help=f"where to write it [default: {NAME}]")
+    parser.add_argument(
+        "--action",
+        metavar="DIR",
+        help=f"write it into the folder DIR (made if need be), beside an {ACTION} that pins its digest and runs no other",
+    )
     try:
         asked = parser.parse_args(argv)
     except SystemExit as end:

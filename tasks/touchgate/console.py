@@ -22,6 +22,17 @@ COMMANDS = {
 }
 """Name -> the module whose `main(argv, environ)` runs it, imported only then; what it does."""
 
+_HELP_OF_ONE_FILE = """\
+usage: python3 touchgate.pyz gate [WORKFLOW] [BASE HEAD] [...]
+
+  gate  say whether a change touches any lane, and why: `true` or `false`, reasons on standard error
+
+This file holds touchgate's gate alone. It needs git and Python 3.10 or later, and nothing installed.
+
+Options: `python3 touchgate.pyz gate --help`; `--version` tells about this file.
+Exit codes: 0 decided, and what can't be told is `true`; 3 bad declarations or usage.
+Example: python3 touchgate.pyz gate origin/main HEAD
+For all other commands: pip install touchgate."""
 HELP, VERSION = ("-h", "--help", "help"), ("-V", "--version")
 USAGE = 3
 INTERRUPTED = 130
@@ -82,11 +93,14 @@ def _run(name: str, words: Sequence[str], environ: Mapping[str, str]) -> int:
 
 def help_text() -> str:
     """What `touchgate --help` shows."""
+    if not os.path.isfile(__file__):  # noqa: PTH113  pathlib is slow to import
+        return _HELP_OF_ONE_FILE
     width = max(map(len, COMMANDS))
     commands = "\n".join(f"  {name:{width}}  {about}" for name, (_, about) in COMMANDS.items())
     return (
         "usage: touchgate COMMAND [...]\n\n"
         f"{commands}\n\n"
-        "`touchgate COMMAND --help` tells about one; `touchgate --version` about this.\n"
+        "`touchgate COMMAND --help` tells about one: what it does, options, exit codes, examples.\n"
+        "`touchgate --version` tells about this.\n"
         "Everything else is a command of doit: see `doit help`."
     )

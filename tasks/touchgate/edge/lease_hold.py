@@ -21,7 +21,16 @@ DIRECTORY = "TOUCHGATE_LEASE_DIR"
 HELP = """usage: touchgate lease-hold
 
 Started by another host's touchgate through ssh: it reads requests from standard input, a JSON object a line, and answers
-on standard output. What it was granted is given back when its input ends. See docs/pair.md."""
+on standard output. What it was granted is given back when its input ends. It takes no options.
+
+Exit codes:
+  0  its input ended
+  3  usage
+
+Example, in authorized_keys of a host that may do nothing else for a key:
+  restrict,command="touchgate lease-hold" ssh-ed25519 AAAA...
+
+More: docs/pair.md."""
 
 
 class ThisHost:

@@ -32,6 +32,23 @@ class Asked(NamedTuple):
     """A URL, or "" for the event's own repository; None: the checkout around the current folder."""
 
 
+_ABOUT = """\
+Say whether a change touches any lane of tasks/*.yml, or a workflow's own path lists: `true` or `false` on standard output,
+the reasons on standard error. In a workflow it also writes `run=` and `lanes=` to $GITHUB_OUTPUT."""
+_MORE = """\
+Exit codes:
+  0  decided; what can't be told is `true`, with the reason
+  3  bad declarations or usage, or the answer can't be written
+
+Examples:
+  touchgate gate                                   the checkout, or what the forge's event is about
+  touchgate gate ci.yml origin/main HEAD           in place of a gate script
+  touchgate gate --remote https://forge/me/x.git main topic    without a checkout
+
+More: docs/gate.md. `doit lanes why LANE` explains one answer, `doit lanes check` finds patterns that do nothing, `touchgate
+replay` plays the last merges, and `doit --shadow 1%` runs some of what is skipped, to test the gate."""
+
+
 def _parser() -> argparse.ArgumentParser:
     import argparse  # noqa: PLC0415 (named here so that the class below can fail our way)
 
@@ -43,13 +60,28 @@ def _parser() -> argparse.ArgumentParser:
         prog="touchgate gate",
         usage="touchgate gate [WORKFLOW] [BASE HEAD] [--remote [URL]] [--fetch | --no-fetch] [--lane NAME]... "
         "[--suite SUITE] [--json]",
-        description="Say whether a change touches any lane (true or false), and why.",
+        description=_ABOUT,
+        epilog=_MORE,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
-    parser.add_argument("words", nargs="*", metavar="WORKFLOW BASE HEAD", help="a workflow's file, and two revisions")
-    parser.add_argument("--lane", action="append", default=[], metavar="NAME", help="ask about this lane only (repeatable)")
+    parser.add_argument(
+        "words",
+        nargs="*",
+        metavar="WORKFLOW BASE HEAD",
+        help="a workflow's file, whose own path lists decide in place of lanes; and two revisions. Without them: the forge's "
+        "event, else the working tree against the default branch",
+    )
+    parser.add_argument(
+        "--lane",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="ask about this lane only (repeatable): its name, that of a group (`each: crates/*` makes a lane for every "
+        "folder), or a pattern such as 'crate-*'",
+    )
     parser.add_argument("--suite", choices=SUITES, help="default: $TOUCHGATE_SUITE, else smoke")
-    parser.add_argument("--json", action="store_true", help="print the whole decision as JSON")
+    parser.add_argument("--json", action="store_true", help="print the whole decision as JSON, with all that the reasons say")
     fetch = parser.add_mutually_exclusive_group()
     fetch.add_argument("--fetch", action="store_true", help="fetch the base branch's tip, and what the proof needs")
     fetch.add_argument("--no-fetch", action="store_true", help="fetch nothing, also in a forge's job")

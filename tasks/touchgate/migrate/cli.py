@@ -184,6 +184,24 @@ def _submodules(root: Path) -> frozenset[str]:
 # ---- the command line
 
 
+_ABOUT = """\
+Turn gate jobs, and the jobs that test their outputs, into jobs that gate themselves in a first step. The change is shown as a
+diff on standard output; what is left alone, with the option that would help, and what will differ on standard error."""
+_MORE = """\
+Exit codes:
+  0  done, or nothing to do
+  1  something was left alone, and is listed
+  3  usage, or a file that can't be read or written; nothing is changed
+
+Examples:
+  touchgate migrate .                                      the diff
+  touchgate migrate --lane ci.yml:changed=kernels .        ci.yml's output `changed` asks for the lane `kernels`
+  touchgate bundle --action touchgate                      an action of your own for the new steps: commit it, then
+  touchgate migrate --write --uses YOU/REPOSITORY/touchgate@SHA .
+
+More: docs/migrate.md."""
+
+
 def _parser() -> argparse.ArgumentParser:
     import argparse  # noqa: PLC0415 (named here so that the class below can fail our way)
 
@@ -195,8 +213,9 @@ def _parser() -> argparse.ArgumentParser:
         prog="touchgate migrate",
         usage="touchgate migrate [--write --uses REF] [--lane FILE:OUTPUT=LANE]... [--paths FILE:OUTPUT]... "
         "[--gate FILE:JOB]... [--windows] DIR",
-        description="Turn gate jobs, and the jobs that test their outputs, into jobs that gate themselves in a first step.",
-        epilog="Exit code 0: done, or nothing to do; 1: something was left alone, and is listed; 3: usage.",
+        description=_ABOUT,
+        epilog=_MORE,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
     add = parser.add_argument
@@ -208,7 +227,8 @@ def _parser() -> argparse.ArgumentParser:
         help=f"the action of the new steps (with --write required; the diff shows {PLACEHOLDER} without)",
     )
     help_ = (
-        "this output of a gate job asks for this lane (repeatable; FILE: may be left out where one workflow has the output; "
+        "this output of a gate job asks for this lane, this group of lanes, or a pattern such as 'crate-*' (repeatable; FILE: "
+        "may be left out where one workflow has the output; "
         "JOB.OUTPUT where two jobs have it); FILE:OUTPUT=!LANE where 'true' means untouched"
     )
     add("--lane", action="append", default=[], metavar="FILE:OUTPUT=LANE", help=help_)

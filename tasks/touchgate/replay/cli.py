@@ -139,6 +139,23 @@ def _here() -> Path:
 # ---- the command line
 
 
+_ABOUT = """\
+Play the last merges once more: what the gate would have run for each, how long the decision took, and where another gate says
+otherwise, false skips first. It reads commits and writes nothing."""
+_MORE = """\
+Exit codes:
+  0  played, whatever was found
+  2  CMD never answered
+  3  bad usage, or nothing to play
+
+Examples:
+  touchgate replay --last 20
+  touchgate replay --last 20 --lanes-now           by the lanes of the checkout, before they are committed
+  touchgate replay --against 'ci/gate.sh' --answer exit    beside the gate in use
+
+More: docs/replay.md."""
+
+
 def _parser() -> argparse.ArgumentParser:
     import argparse  # noqa: PLC0415 (named here so that the class below can fail our way)
 
@@ -148,8 +165,11 @@ def _parser() -> argparse.ArgumentParser:
 
     parser = Parser(
         prog="touchgate replay",
-        usage="touchgate replay [WORKFLOW] [--last N] [--against CMD] [--lanes-now] [--branch REV] [--commits] [--json]",
-        description="Play the last merges: the plan of each, and where another gate disagrees, false skips first.",
+        usage="touchgate replay [WORKFLOW] [--last N] [--against CMD [--answer HOW] [--timeout SECONDS]] [--lanes-now]\n"
+        "                        [--branch REV] [--commits] [--lane NAME]... [--suite SUITE] [--json]",
+        description=_ABOUT,
+        epilog=_MORE,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
     parser.add_argument("workflow", nargs="?", metavar="WORKFLOW", help="judge by this workflow's own path list")

@@ -50,7 +50,7 @@ three are shown, with --all every one.
 why LANE: the decision in full, with the place that declares it. LANE is a lane's name, that of a group (a lane with
 `each: FOLDERS/*` stands for one lane a folder), or a pattern such as 'crate-*'.
 
-stats: how often each lane ran, was skipped, and was skipped wrongly (`doit --shadow 1%%` tests that), by lane and by week.
+stats: how often each lane ran, was skipped, and was skipped wrongly (`doit --shadow 1%` tests that), by lane and by week.
 
 init: write a first lane file and the two settings that choose touchgate.
 
