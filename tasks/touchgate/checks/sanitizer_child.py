@@ -1,8 +1,6 @@
 """The process that compute-sanitizer watches: a few cases of an oracle file on the GPU, in this process alone.
 
-    python -m touchgate.checks.sanitizer_child REQUEST
-
-REQUEST is a JSON file: root, target, tool, build_dir, gpu (a UUID or null), and reply, the file that the outcome is
+The request is a JSON file: root, target, tool, build_dir, gpu (a UUID or null), and reply, the file that the outcome is
 written to. The arrays lie without red zones: the tool watches the bytes around them, reading included.
 """
 
@@ -10,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 import traceback
 from dataclasses import replace
 from pathlib import Path
@@ -47,7 +44,7 @@ def on_device(device: Device, request: dict[str, Any]) -> Outcome:
 
 
 def main(path: str) -> None:
-    """Read the request, measure, reply."""
+    """Read the request from this file, measure, reply."""
     request = json.loads(Path(path).read_text(encoding="utf-8"))
     os.chdir(request["root"])
     device = None
@@ -65,7 +62,3 @@ def main(path: str) -> None:
     half.replace(reply)
     if device is not None:
         device.close()
-
-
-if __name__ == "__main__":
-    main(sys.argv[1])

@@ -91,7 +91,7 @@ def start(found: Tool, tool: str, target: str, context: Context) -> Ended:
         "reply": str(reply),
     }
     request.write_text(json.dumps(asked), encoding="utf-8")
-    command = [str(found.path), *options_of(tool), "--log-file", str(report), sys.executable, "-m", CHILD, str(request)]
+    command = [str(found.path), *options_of(tool), "--log-file", str(report), *_program(context.root), str(request)]
     said: deque[str] = deque(maxlen=KEPT)
     try:
         process = subprocess.Popen(
@@ -101,7 +101,6 @@ def start(found: Tool, tool: str, target: str, context: Context) -> Ended:
             stderr=subprocess.STDOUT,
             encoding="utf-8",
             errors="replace",
-            # Not the checkout: a file there that is named like a library would be imported in its stead.
             cwd=context.temporary,
             pass_fds=context.inherited_fds,
         )
@@ -115,6 +114,13 @@ def start(found: Tool, tool: str, target: str, context: Context) -> Ended:
     text = report.read_text(encoding="utf-8", errors="replace") if report.is_file() else ""
     print(text, end="" if text.endswith("\n") or not text else "\n", flush=True)
     return Ended(process.returncode, text, tuple(said), _read(reply))
+
+
+def _program(root: Path) -> list[str]:
+    # Not `-m`: what is imported is what is imported here, and nothing that lies in the checkout.
+    path = [entry for entry in sys.path if entry and Path(entry).absolute() != root.absolute()]
+    code = f"import sys; sys.path[:] = {path!r}; from {CHILD} import main; main(sys.argv[1])"
+    return [sys.executable, "-c", code]
 
 
 def _read(reply: Path) -> Outcome | None:
