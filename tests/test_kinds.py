@@ -8,8 +8,6 @@ import sys
 import pytest
 
 from tests.conftest import Project
-from touchgate.checks.registry import GROUP, KnownOptions
-from touchgate.gate import kinds
 
 GATE = [sys.executable, "-c", "import sys; from touchgate.console import main; sys.exit(main())", "gate"]
 ONE_CHECK = "lanes:\n  one:\n    paths: [src/**]\n    checks:\n      - {}\n"
@@ -18,14 +16,6 @@ ONE_CHECK = "lanes:\n  one:\n    paths: [src/**]\n    checks:\n      - {}\n"
 def gate(project: Project, **environ: str) -> subprocess.CompletedProcess[str]:
     environ = {**project.environ, **environ}
     return subprocess.run(GATE, cwd=project.root, env=environ, capture_output=True, text=True, check=False)
-
-
-def test_they_are_those_of_the_kinds_themselves() -> None:
-    known = KnownOptions()
-    assert {name: set(options) for name, options in kinds.OPTIONS.items()} == {
-        name: set(known[name]) for name in kinds.OPTIONS
-    }
-    assert kinds.GROUP == GROUP
 
 
 @pytest.mark.parametrize(

@@ -214,6 +214,16 @@ def test_the_gate_loads_nothing_else(tmp_path):
     assert {name for name in loaded if name in ("touchgate", "yaml")} == {"touchgate", "yaml"}
 
 
+def test_the_gate_knows_the_kinds_of_checks_as_they_are():
+    """It imports none of them, so it holds their names and keys as data."""
+    from touchgate.checks import registry
+    from touchgate.gate import kinds
+
+    known = registry.KnownOptions()
+    assert {name: set(keys) for name, keys in kinds.OPTIONS.items()} == {name: set(known[name]) for name in registry.OWN}
+    assert kinds.GROUP == registry.GROUP
+
+
 def test_the_reading_of_imports(tmp_path, monkeypatch):
     """The reader itself: it sees late, typing-only, relative and computed imports."""
     monkeypatch.setitem(globals(), "PACKAGE", tmp_path)

@@ -6,7 +6,7 @@ import posixpath
 import re
 
 from touchgate.gate import located
-from touchgate.gate.kinds import KnownKinds
+from touchgate.gate.kinds import OPTIONS, KnownKinds
 from touchgate.gate.located import Mapping_, Node, Problem, Scalar, Sequence, did_you_mean, words
 from touchgate.gate.model import At, CheckDeclaration
 from touchgate.gate.values import TYPE_CHECKING
@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
 
 COMMON_KEYS = ("name", "timeout")
-OWN_KINDS = ("kernel", "sanitizers", "benchmark", "compile", "vectors", "pytest", "command")
-"""Where no kinds are given, a check's kind is the first of its keys that stands here, else its first key."""
 LONGEST_MINUTES = 7 * 24 * 60
 NAME = r"[A-Za-z0-9][A-Za-z0-9._-]*"
 """A lane's or check's name: it becomes the name of a doit task."""
@@ -26,7 +24,8 @@ NAME_CURE = "take letters, digits, '.', '_' and '-', a letter or digit first"
 class CheckReader:
     """Reads checks and notes what is wrong with them. kinds: kind -> further keys; None: any kind with any keys.
 
-    Of `KnownKinds`, other packages' kinds may come beside, with any keys.
+    Without kinds a check's kind is the first of its keys that is one of ours, else its first key. Beside those of
+    `KnownKinds`, other packages' kinds may come, with any keys.
     """
 
     def __init__(self, kinds: Mapping[str, Collection[str]] | None, problems: list[Problem]) -> None:
@@ -89,7 +88,7 @@ class CheckReader:
         """The one key of a check that names its kind."""
         keys = [key for key in node.entries if key not in COMMON_KEYS]
         if self.kinds is None:
-            known = [key for key in keys if key in OWN_KINDS] or keys[:1]
+            known = [key for key in keys if key in OPTIONS] or keys[:1]
         else:
             known = [key for key in keys if key in self.kinds]
         if len(known) == 1:
@@ -103,7 +102,7 @@ class CheckReader:
             hint = did_you_mean(keys[0], self.kinds) or f"kinds are {words(sorted(self.kinds))}"
             self.problem(node.keys[keys[0]].at, f"unknown kind of check '{keys[0]}' in lane '{lane}'", hint)
         else:
-            self.problem(node.at, f"a check of lane '{lane}' has no kind", f"kinds are {words(self.kinds or OWN_KINDS)}")
+            self.problem(node.at, f"a check of lane '{lane}' has no kind", f"kinds are {words(self.kinds or OPTIONS)}")
         return None
 
 
