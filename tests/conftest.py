@@ -21,6 +21,14 @@ settings.load_profile("touchgate")
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What takes minutes is slow as well: who leaves out the slow tests means these too."""
+    for item in items:
+        if item.get_closest_marker("long"):
+            item.add_marker("slow")
+
+
 SETTINGS = '[tool.doit]\nloader = "touchgate"\nreporter = "touchgate"\n'
 
 

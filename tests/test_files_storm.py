@@ -37,7 +37,7 @@ def test_ten_random_schedules(tmp_path, kills):
     assert int(said[0].split()[1]) > 20
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("kills", [0, 5])
 def test_250_random_schedules(tmp_path, kills):
     said = storm(tmp_path, seed=100 + kills, schedules=250, runs=10, kills=kills)

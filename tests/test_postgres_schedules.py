@@ -101,7 +101,7 @@ def test_a_few(server: Server, tmp_path: Path) -> None:
     play(server, tmp_path, {f"schedule{seed}": schedule(seed) for seed in range(2)})
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("first", range(2, 202, 20))
 def test_two_hundred(server: Server, tmp_path: Path, first: int) -> None:
     play(server, tmp_path, {f"schedule{seed}": schedule(seed) for seed in range(first, first + 20)})

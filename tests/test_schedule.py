@@ -420,7 +420,7 @@ def test_random_schedules():
         play(seed)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_ten_thousand_random_schedules():
     for seed in range(10_000):
         play(seed)
