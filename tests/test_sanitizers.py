@@ -14,7 +14,6 @@ from types import SimpleNamespace
 import pytest
 
 from tests.conftest import ended
-from tests.test_checks_kernel import example
 from tests.test_sanitizer_text import CLEAN, CLEAN_RACES, MEMORY, hazard
 from touchgate.checks import DeclarationFault, Inputs
 from touchgate.checks.launcher import Launcher
@@ -65,7 +64,7 @@ def specs(root: Path, *targets: str, **options):
 
 @dataclass
 class Machine:
-    """The documented kernel in a repository, and a toolkit of scripts."""
+    """A kernel and its oracle in a repository, which nothing runs, and a toolkit of scripts."""
 
     root: Path
     toolkit: Path
@@ -91,7 +90,7 @@ class Machine:
 @pytest.fixture
 def machine(tmp_path, monkeypatch):
     made = Machine(tmp_path / "repository", tmp_path / "cuda" / "bin", tmp_path / "temporary")
-    for name, text in ((CU, example("cuda")), (PY, example("python"))):
+    for name, text in ((CU, "// kernels\n"), (PY, "ORACLE = None\n")):
         (made.root / name).parent.mkdir(parents=True, exist_ok=True)
         (made.root / name).write_text(text)
     made.toolkit.mkdir(parents=True)
