@@ -17,6 +17,7 @@ from touchgate.checks import DeclarationFault
 from touchgate.checks.conformance import lint
 from touchgate.checks.decoders import Decoded
 from touchgate.checks.legs import difference
+from touchgate.checks.matrix import LEGS
 from touchgate.checks.vectors import KIND
 from touchgate.devices import Unavailable
 from touchgate.gate.model import At, CheckDeclaration, DeviceWish, Lane
@@ -55,6 +56,7 @@ def test_what_a_declaration_stands_for(tmp_path):
         ("tiny:sanitize", "vectors", TARGET, ("emulated",), ("full",)),
         ("tiny:compile", "compile", "kernels/tiny.cu", ("host",), ("smoke", "full")),
         ("tiny:compile-full", "compile", "kernels/tiny.cu", ("host",), ("full",)),
+        *((f"tiny:{leg}", "vectors", TARGET, ("emulated",), ("full",)) for leg in LEGS),
     ]
     (spec, *_) = specs(tmp_path)
     assert (spec.timeout, spec.env, spec.where) == (360, ("HF_HOME",), "tasks/vectors.yml:6:9")
@@ -127,7 +129,7 @@ def test_inputs_are_the_folder_the_decoder_the_kernel_and_what_they_reach(folder
         "vectors/tiny/streams/all.bin",
     )
     assert found.tools == ("python", "numpy", "g++")
-    assert KIND.inputs(spec, tmp_path, "gpu").tools == ("python", "numpy", "nvcc", "pycuda")
+    assert KIND.inputs(spec, tmp_path, "gpu").tools == ("python", "numpy", "nvcc", "pycuda", "g++")
     (folder / "manifest.json").write_text("", encoding="utf-8")
     assert KIND.inputs(spec, tmp_path, "gpu").files == ("vectors/tiny/manifest.json", "vectors/tiny/streams/all.bin")
 

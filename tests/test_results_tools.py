@@ -38,7 +38,26 @@ def test_every_known_name_has_an_answer():
 
 def test_an_unknown_name_is_an_error():
     with pytest.raises(KeyError):
-        tools.versions(["cargo"])
+        tools.versions(["gcc"])
+
+
+def test_a_compiler_or_emulator_of_another_machine_is_told_by_its_version_and_bytes(tmp_path):
+    folder = tmp_path / "bin"
+    compiler = program(folder, "s390x-linux-gnu-g++", 'echo "s390x-linux-gnu-g++ 12"; echo more')
+    other = program(folder, "qemu-s390x", 'echo "qemu-s390x 8"')
+    told = tools.versions(["s390x-linux-gnu-g++", "clang++"], {"PATH": str(folder)})
+    assert told == {"s390x-linux-gnu-g++": f"s390x-linux-gnu-g++ 12 {digits(compiler)}", "clang++": "absent"}
+    # The static one first, as the device takes them.
+    static = program(tmp_path / "more", "qemu-s390x-static", 'echo "qemu-s390x 7"')
+    told = tools.versions(["qemu-s390x"], {"PATH": f"{folder}:{tmp_path / 'more'}"})
+    assert told == {"qemu-s390x": f"qemu-s390x 7 {digits(static)}"}
+    assert tools.versions(["qemu-s390x"], {"PATH": str(folder)}) == {"qemu-s390x": f"qemu-s390x 8 {digits(other)}"}
+
+
+def test_cargo_is_asked_with_the_places_of_its_toolchains(tmp_path):
+    cargo = program(tmp_path / "bin", "cargo", 'echo "cargo of ${RUSTUP_TOOLCHAIN:-none} in $HOME, $SECRET"')
+    environ = {"PATH": f"{tmp_path / 'bin'}:/usr/bin:/bin", "HOME": "/home/me", "RUSTUP_TOOLCHAIN": "beta", "SECRET": "x"}
+    assert tools.versions(["cargo"], environ) == {"cargo": f"cargo of beta in /home/me, {digits(cargo)}"}
 
 
 def test_programs_are_found_through_path_and_asked_once(tmp_path):

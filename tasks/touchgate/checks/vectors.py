@@ -3,8 +3,8 @@
     checks:
       - vectors: vectors/rans
 
-The folder's manifest names the decoder (docs/vectors.md). The same under sanitizers (suite full) and the compilation of
-the decoder's kernel are checks of their own.
+The folder's manifest names the decoder (docs/vectors.md). The same under sanitizers, on other instruction sets and by other
+settings of the compiler (suite full), and the compilation of the decoder's kernel, are checks of their own.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ import os
 import posixpath
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from touchgate import golden, pinned
-from touchgate.checks import CheckSpec, Context, DeclarationFault, Inputs
+from touchgate.checks import CheckSpec, Context, DeclarationFault, Inputs, matrix
 from touchgate.checks.compile import compile_specs
 from touchgate.checks.includes import with_includes
 from touchgate.checks.oracles import oracle_files
@@ -27,6 +27,7 @@ from touchgate.golden import MANIFEST, VectorFault
 from touchgate.outcome import Outcome, Verdict
 
 if TYPE_CHECKING:
+    from touchgate.checks.conformance import Beside
     from touchgate.gate.model import CheckDeclaration, Lane
 
 
@@ -53,19 +54,22 @@ class VectorsKind:
             sanitized=f"{target} emulated, under address and undefined-behaviour sanitizers",
         )
         yield from compile_specs(lane, declaration, head.kernel)
+        yield from matrix.specs(lane, declaration)
 
     def inputs(self, spec: CheckSpec, root: Path, place: str) -> Inputs:
         """The whole folder, the decoder with what it imports, its kernel with what that includes."""
         folder = root / spec.target
         files = {f"{spec.target}/{path}" for path in golden.present(folder)}
-        tools = ("g++",) if place == "emulated" else ("nvcc", "pycuda")
+        leg = str(spec.options.get(matrix.LEG, ""))
+        # A GPU's check decodes emulated as well.
+        tools = matrix.tools(leg) if leg else ("g++",) if place == "emulated" else ("nvcc", "pycuda", "g++")
         kernel = None
         # Where the manifest can't be read, the run says so.
         with suppress(VectorFault):
             head = golden.read_head(folder)
             files |= set(oracle_files(head.decoder, root))
             kernel = head.kernel
-        own = Inputs(tuple(files), ("python", "numpy", *tools))
+        own = Inputs(tuple(files), ("python", "numpy", *tools), matrix.facts(leg))
         return with_includes(own, kernel, root, place, os.environ, spec.env)
 
     def run(self, spec: CheckSpec, context: Context) -> Outcome:
@@ -80,10 +84,36 @@ class VectorsKind:
             return sanitized_vectors.run(spec.target, kernel, context)
         from touchgate.checks import conformance  # noqa: PLC0415  numpy
 
-        return conformance.measure(context.root, spec.target, context.device())
+        if spec.options.get(matrix.LEG):
+            return _on_leg(spec, context)
+        beside = [_emulated(context, always=True)] if context.place == "gpu" else []
+        return conformance.measure(context.root, spec.target, context.device(), beside=beside)
 
 
 KIND = VectorsKind()
+
+
+def _on_leg(spec: CheckSpec, context: Context) -> Outcome:
+    """One leg of the matrix; where it parts from the oracle, the emulation here shows who agrees."""
+    from touchgate.checks import conformance  # noqa: PLC0415  numpy
+
+    leg = str(spec.options[matrix.LEG])
+    device = matrix.open_device(leg, context.build_dir)
+    try:
+        outcome = conformance.measure(context.root, spec.target, device, leg=leg, beside=[_emulated(context, always=False)])
+    finally:
+        device.close()
+    facts = {**outcome.facts, "device": dict(device.facts)}
+    if outcome.verdict is Verdict.PASSED:
+        del facts["ladders"]  # the oracle's, which the lane's first check tells
+    return replace(outcome, facts=facts)
+
+
+def _emulated(context: Context, *, always: bool) -> Beside:
+    from touchgate.checks.conformance import Beside  # noqa: PLC0415  numpy
+    from touchgate.devices import emulated  # noqa: PLC0415
+
+    return Beside(emulated.EmulatedDevice.name, lambda: emulated.open_device(context.build_dir), always)
 
 
 def _head(root: Path, target: str) -> golden.Head:

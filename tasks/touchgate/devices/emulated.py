@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from touchgate.devices import Argument
+    from touchgate.devices.compilers import Compiler
 
 __all__ = ["HEADERS", "EmulatedDevice", "open_device", "sanitizer_environment"]
 
@@ -56,21 +57,28 @@ class _Module(ctypes.Structure):
 
 
 def open_device(
-    build_dir: Path, *, seed: int = 0, sanitize: bool = False, environ: Mapping[str, str] = os.environ
+    build_dir: Path,
+    *,
+    seed: int = 0,
+    sanitize: bool = False,
+    compiler: Compiler | None = None,
+    flags: tuple[str, ...] = (),
+    environ: Mapping[str, str] = os.environ,
 ) -> EmulatedDevice:
     """Open the emulated device.
 
+    `compiler`: None for the one that `environ` names. `flags`: of the kernels' compilation, above our own.
     `seed`: 0 runs a block's threads in ascending order, else in a permuted one, drawn anew after every barrier.
     `sanitize`: with AddressSanitizer and UndefinedBehaviorSanitizer; the process must have been started with the
     variables of `sanitizer_environment()`. Raises `Unavailable` without a C++ compiler.
     """
-    compiler = compilers.find(environ)
+    compiler = compiler or compilers.find(environ)
     if sanitize and not hasattr(ctypes.CDLL(None), "__asan_init"):
         raise Unavailable(
             "this process was started without the sanitizer's library: "
             "start it with the variables of touchgate.devices.emulated.sanitizer_environment()"
         )
-    return EmulatedDevice(Toolchain(build_dir, compiler, sanitize), seed)
+    return EmulatedDevice(Toolchain(build_dir, compiler, sanitize, flags), seed)
 
 
 class EmulatedPointer:
@@ -244,6 +252,7 @@ class EmulatedDevice:
             "machine": os.uname().machine,
             "sanitized": int(toolchain.sanitize),
             "seed": seed,
+            **({"flags": " ".join(toolchain.flags)} if toolchain.flags else {}),
         }
 
     def module(

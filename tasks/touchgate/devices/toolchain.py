@@ -86,6 +86,7 @@ class Toolchain:
         self.build_dir = build_dir / "emulated"
         self.compiler = compiler
         self.sanitize = sanitize
+        self.flags = flags
         self.extra = (*(_SANITIZE if sanitize else _CHECKS[compiler.family]), *flags)
 
     def runtime(self) -> ctypes.CDLL:
@@ -176,7 +177,7 @@ class Toolchain:
             self._compile([str(item), *linking])
 
     def _preprocess(self, text: str | None, like: Path, includes: Sequence[Path], defines: Mapping[str, str]) -> str:
-        command = [*self.compiler.command, *_COMMON, *_KERNEL, *(_SANITIZE if self.sanitize else ()), "-E"]
+        command = [*self.compiler.command, *_COMMON, *_KERNEL, *(_SANITIZE if self.sanitize else ()), *self.flags, "-E"]
         command += [f"-I{HEADERS}", *(f"-I{folder}" for folder in includes)]
         command += [f"-D{name}={value}" for name, value in defines.items()]
         command += [] if self.sanitize else ["-DTOUCHGATE_CHECKS"]

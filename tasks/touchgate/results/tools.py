@@ -16,6 +16,8 @@ from importlib import metadata, util
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from touchgate.devices.targets import TARGETS
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
@@ -26,6 +28,8 @@ TIME_LIMIT = 20.0
 LARGEST_PROGRAM = 16 << 20
 """Bytes of a program that are read to tell it from another one."""
 DIGITS = 16
+
+_RUST = ("HOME", "CARGO_HOME", "RUSTUP_HOME", "RUSTUP_TOOLCHAIN")
 
 RESULT_CODE = (
     *("checks", "devices", "benchmarks", "outcome.py", "golden.py", "ladder.py", "pinned.py"),
@@ -50,6 +54,9 @@ def versions(names: Iterable[str], environ: Mapping[str, str] = os.environ) -> d
     which = {"g++": environ.get("CXX", "").strip(), "nvcc": str(found or "nvcc")}
     if sanitizer.PROGRAM in wanted:
         which[sanitizer.PROGRAM] = str(sanitizer.find(environ) or sanitizer.PROGRAM)
+    # Where rustup's programs look for the toolchain that they stand for.
+    places = "\n".join(f"{name}={environ[name]}" for name in _RUST if environ.get(name) and "\n" not in environ[name])
+    which |= dict.fromkeys(("cargo", "rustc"), places)
     asking = {name: _ASK[name] for name in wanted}
     programs = [name for name in wanted if name in _PROGRAMS]
     if len(programs) > 1:
@@ -129,6 +136,25 @@ def _sh(_search: str, _compiler: str = "") -> str:
         return ABSENT
 
 
+def _program(*names: str) -> Callable[[str, str], str]:
+    """Of the first of these programs that is there: the first line of what it says, and its bytes."""
+
+    @cache
+    def ask(search: str, places: str) -> str:
+        for name in names:
+            told = _output([name, "--version"], search, places).partition("\n")[0].strip()
+            if told != ABSENT:
+                return f"{told} {_program_digest(name, search)}".strip()
+        return ABSENT
+
+    return ask
+
+
+_OTHERS: dict[str, Callable[[str, str], str]] = {
+    **{name: _program(name) for name in ("clang++", "cargo", "rustc")},
+    **{target.compiler: _program(target.compiler) for target in TARGETS.values()},
+    **{target.emulators[-1]: _program(*target.emulators) for target in TARGETS.values()},
+}
 _ASK: dict[str, Callable[[str, str], str]] = {
     "python": _python,
     "numpy": _package("numpy"),
@@ -139,8 +165,9 @@ _ASK: dict[str, Callable[[str, str], str]] = {
     "compute-sanitizer": _compute_sanitizer,
     "git": lambda search, _compiler: _git(search),
     "sh": lambda search, _compiler: _sh(search),
+    **_OTHERS,
 }
-_PROGRAMS = {"g++", "nvcc", "compute-sanitizer", "git"}
+_PROGRAMS = {"g++", "nvcc", "compute-sanitizer", "git", *_OTHERS}
 KNOWN = frozenset(_ASK)
 """The names that `versions` answers."""
 
@@ -160,7 +187,7 @@ def _first_line(command: list[str], search: str) -> str:
     return _output(command, search).partition("\n")[0].strip()
 
 
-def _output(command: list[str], search: str) -> str:
+def _output(command: list[str], search: str, places: str = "") -> str:
     program = shutil.which(command[0], path=search)
     if program is None:
         return ABSENT
@@ -173,7 +200,7 @@ def _output(command: list[str], search: str) -> str:
             stdin=subprocess.DEVNULL,
             timeout=TIME_LIMIT,
             check=False,
-            env={"PATH": search, "LC_ALL": "C"},
+            env={**dict(line.split("=", 1) for line in places.splitlines()), "PATH": search, "LC_ALL": "C"},
         )
     except (OSError, subprocess.TimeoutExpired) as fault:
         return f"of unknown version ({fault})"
