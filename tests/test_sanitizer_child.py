@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.hardware.sanitizers import FAULTS, ROOT, marked
+from tests.hardware.sanitizers import FAULTS, ROOT, caught, marked
 from tests.test_checks_kernel import example
 from touchgate.checks import sanitizer_child
 from touchgate.checks.cases import load_oracle
@@ -18,6 +18,8 @@ from touchgate.outcome import Outcome, Verdict
 
 PY, CU = "kernels/scale/scale.py", "kernels/scale/scale.cu"
 GPU = "NVIDIA H200"
+RACE = "tests/hardware/faults/race.cu"
+LINE = marked(ROOT / RACE)
 
 
 @pytest.fixture
@@ -112,6 +114,28 @@ def test_a_library_of_the_tool_in_the_process_is_what_watches(tmp_path):
         maps.write_text(text)
         assert sanitizer_child.watched(maps) is holds
     assert not sanitizer_child.watched(tmp_path / "none")
+
+
+@pytest.mark.parametrize(
+    ("changes", "holds"),
+    [
+        ({}, True),
+        ({"place": {"file": "tests/hardware/faults/race.cu", "line": 7}, "other": {"file": RACE, "line": LINE}}, True),
+        ({"kind": "memory"}, False),
+        ({"kernel": ""}, False),
+        ({"place": {"file": RACE, "line": LINE + 1}}, False),
+        ({"place": {"file": "elsewhere.cu", "line": LINE}}, False),
+        ({"thread": ""}, False),
+        ({"block": ""}, False),
+    ],
+)
+def test_a_planted_fault_is_found_by_kind_kernel_line_and_thread(changes, holds):
+    finding = {"kind": "race", "what": "hazard", "kernel": "race", "place": {"file": RACE, "line": LINE}, "other": None}
+    finding |= {"thread": "(0,0,0)", "block": "(0,0,0)", **changes}
+    facts = {"findings": [{**finding, "kind": "sync"}, finding]}
+    assert caught(Outcome(Verdict.FAILED, facts=facts), "racecheck") is holds
+    assert not caught(Outcome(Verdict.FAILED), "racecheck")
+    assert not caught(Outcome(Verdict.ERROR, facts=facts), "racecheck")
 
 
 def test_every_tool_has_options_and_a_planted_fault():

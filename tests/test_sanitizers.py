@@ -18,7 +18,8 @@ from tests.test_sanitizer_text import CLEAN, CLEAN_RACES, MEMORY, hazard
 from touchgate.checks import DeclarationFault, Inputs
 from touchgate.checks.launcher import Launcher
 from touchgate.checks.sanitizers import FOUND, KIND, options_of
-from touchgate.devices import Unavailable
+from touchgate.devices import BuildFault, Unavailable
+from touchgate.devices.probe import Gpu, Seen
 from touchgate.gate.model import At, CheckDeclaration, DeviceWish, Lane
 from touchgate.outcome import Outcome, Verdict
 
@@ -194,6 +195,25 @@ def test_a_clean_run_passes_with_its_cases(machine, capfd):
         "gpu": "GPU-1",
         "reply": str(machine.temporary / "memcheck.json"),
     }
+
+
+def test_the_kernel_is_compiled_before_for_the_gpu_that_is_used(machine, monkeypatch):
+    gpus = tuple(
+        Gpu(name, uuid, capability=sm)
+        for name, uuid, sm in (("A", "GPU-0a", "8.0"), ("B", "GPU-1b", "9.0"), ("C", "GPU-2c", None))
+    )
+    monkeypatch.setattr("touchgate.devices.probe.look", lambda _: Seen(gpus, gpus))
+    built = []
+
+    def build(source, arch, folder):
+        built.append((source, arch, folder))
+        raise BuildFault("what is wrong with the source the program says")
+
+    monkeypatch.setattr("touchgate.devices.nvcc.build_cubin", build)
+    for gpu in ("gpu-1", None, "GPU-2", "GPU-7"):
+        assert machine.run(gpu=gpu).verdict is Verdict.PASSED
+    folder = machine.temporary / "build"
+    assert built == [(machine.root / CU, "sm_90", folder), (machine.root / CU, "sm_80", folder)]
 
 
 def test_racecheck_has_a_summary_of_its_own(machine):

@@ -36,6 +36,16 @@ def said(line: str) -> str:
         (MEMORY.replace("3 errors", "0 errors"), FOUND, PASS, "failed", DISAGREE),
         (MEMORY.replace("3 errors", "0 errors"), 0, PASS, "failed", DISAGREE),
         ("", FOUND, PASS, "failed", DISAGREE),
+        # A program that fails of the fault itself has the tool end with another status, and say so.
+        (
+            f"{MEMORY}========= Error: process didn't terminate successfully\n",
+            134,
+            None,
+            "failed",
+            "memcheck: Invalid __global__",
+        ),
+        (f"{MEMORY}========= Target application returned an error\n", 1, PASS, "failed", "memcheck: Invalid __global__"),
+        (f"{MEMORY}========= Target application returned an error\n", 0, PASS, "failed", DISAGREE),
         (OTHER_FORM, FOUND, PASS, "failed", "counts 2 faults, in words that are not understood"),
         (OTHER_FORM, 0, PASS, "failed", DISAGREE),
         # Cut off, crashed, or never begun.
@@ -90,6 +100,7 @@ def test_only_a_whole_clean_report_of_a_watched_program_passes(text, status, rep
     outcome = judged("memcheck", Ended(status, text, ("n=1", "last words", ""), reply))
     assert outcome.verdict.value == verdict
     assert words in outcome.reason
+    assert words == DISAGREE or DISAGREE not in outcome.reason
     assert ("cut off" in "".join((*outcome.detail, outcome.reason))) == (text in (MEMORY[:400], RACES) or "cut off" in words)
 
 

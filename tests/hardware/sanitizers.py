@@ -16,7 +16,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from touchgate.checks.launcher import Launcher
+from touchgate.checks.launcher import Launcher, log_tail
 from touchgate.checks.sanitizers import KIND, TOOLS
 from touchgate.devices import Unavailable, sanitizer
 from touchgate.gate.model import At, CheckDeclaration, DeviceWish, Lane
@@ -36,6 +36,8 @@ LIMIT = 230.0
 """Seconds for all of it."""
 EACH = 100.0
 """Seconds for one run."""
+SHOWN = 25
+"""Lines of the log of a run that is not as claimed."""
 
 
 class Claims:
@@ -47,6 +49,7 @@ class Claims:
         self.began = time.monotonic()
         self.held = self.broken = self.unmeasured = 0
         self.device = "no device"
+        self.log = logs
 
     def run(self, target: str, tool: str) -> Outcome:
         """One tool over one oracle file, as a run of doit does it, in a worker of its own."""
@@ -59,6 +62,7 @@ class Claims:
             return Outcome(Verdict.TIMED_OUT, reason=f"the {LIMIT:g} s for all of it are over")
         seen, _ = visible_environment(os.environ, ())
         log = self.logs / f"{tool}-{lane.name}.log"
+        self.log = log
         spec = replace(spec, timeout=min(EACH, left))
         outcome = Launcher().run(spec, place="gpu", root=ROOT, build_dir=self.build, environ=seen, log=log)
         self.device = outcome.device or self.device
@@ -77,7 +81,8 @@ class Claims:
         else:
             self.broken += 1
             print(f"DOES NOT HOLD   {words} ({seconds}): {outcome.verdict.value}: {outcome.reason}", flush=True)
-            print("".join(f"                | {line}\n" for line in outcome.detail), end="", flush=True)
+            lines = [*outcome.detail, "its log ends:", *log_tail(self.log, SHOWN)]
+            print("".join(f"                | {line}\n" for line in lines), end="", flush=True)
 
     def last_line(self, version: str) -> str:
         """The totals."""

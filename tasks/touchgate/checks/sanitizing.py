@@ -40,6 +40,8 @@ _UNFIT = re.compile(
     re.IGNORECASE,
 )
 """What the tool says where driver or GPU are none that it can watch."""
+_ENDED_BADLY = re.compile(r"process didn't terminate successfully|Target application returned an error")
+"""What the tool says where the program failed as well: its own status is not due then."""
 _NO_PROGRAM = re.compile(r"before first instrumented|No attachable process|[Cc]ould not connect to target|no CUDA ")
 
 
@@ -177,7 +179,8 @@ def _failed(tool: str, ended: Ended, report: Report, named: Callable[[str], str]
     if not lines:
         lines = [f"{tool} counts {report.total} faults, in words that are not understood; the log has them"]
     reason = lines[0]
-    if ended.status != FOUND or report.total == 0:
+    agrees = ended.status == FOUND or (ended.status != 0 and any(map(_ENDED_BADLY.search, report.notices)))
+    if not agrees or report.total == 0:
         counted = "nothing" if report.total is None else report.total
         reason = (
             f"{tool} reports {len(findings)} faults, counts {counted} and exits with {ended.status} (faults: {FOUND}): "
