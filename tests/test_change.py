@@ -74,7 +74,7 @@ class TestLocal:
         assert judged.change.head_is_worktree
         assert judged.change.proof == "the whole history is here"
         assert judged.change.base_from == "main, the default branch, by the local branch main, as nothing else names it"
-        assert judged.change.head_from == "HEAD; nothing is uncommitted"
+        assert judged.change.head_from == "HEAD, with nothing uncommitted"
         project.write("src/more.txt", "x")
         judged = judge(project)
         assert judged.change.paths == (TouchedPath("src/more.txt", "?"), TouchedPath("src/new.txt", "A"))

@@ -54,7 +54,7 @@ def test_the_answer_and_every_reason(project, gate):
     assert (code, out) == (0, "true\n")
     assert err == (
         f"base        {base}  (main, the default branch, by the local branch main, as nothing else names it)\n"
-        f"head        {head}  (HEAD; nothing is uncommitted)\n"
+        f"head        {head}  (HEAD, with nothing uncommitted)\n"
         f"merge base  {base}  (base is a parent of head)\n"
         "1 path touched\n"
         "run   one  src/new.txt (A) matches src/** at tasks/lanes.yml:4:13\n"

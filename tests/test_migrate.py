@@ -307,12 +307,12 @@ def test_conditions_are_taken_apart(condition, own, tests):
         (GATE.replace("    steps:", "    strategy: {matrix: {n: [1]}}\n    steps:"), ":3:3: the gate job 'gate' has a matrix: its outputs are those of one leg"),
         (GATE + "      - run: make\n", ":15:9: 'gate' may do more than decide: a script that writes no output; where that only serves the decision, --gate x.yml:gate says so; work needs a job of its own"),
         (GATE + "      - uses: x/comment@v1\n", ":15:9: 'gate' may do more than decide: x/comment@v1; where that only serves the decision, --gate x.yml:gate says so; work needs a job of its own"),
-        (GATE.replace("a: a/**", "a: [{added: a/**}]"), ":9:9: output 'a': it asks how a file changed (`added`, `modified`), not only which"),
-        (GATE.replace("a: a/**", "a: ['a/**', '!a/x']"), ":9:9: output 'a': '!a/x' beside other patterns touches every path that it does not name there, and takes back in GitHub's dialect"),
-        (GATE.replace("a: a/**", "a: a/?"), ":9:9: output 'a': 'a/?': `?` is one character there, and makes the one before optional in GitHub's dialect"),
+        (GATE.replace("a: a/**", "a: [{added: a/**}]"), ":9:9: output 'a': it asks how a file changed (`added`, `modified`), not only which; say what it asks: --lane x.yml:a=LANE"),
+        (GATE.replace("a: a/**", "a: ['a/**', '!a/x']"), ":9:9: output 'a': '!a/x' beside other patterns touches every path that it does not name there, and takes back in GitHub's dialect; say what it asks: --lane x.yml:a=LANE"),
+        (GATE.replace("a: a/**", "a: a/?"), ":9:9: output 'a': 'a/?': `?` is one character there, and makes the one before optional in GitHub's dialect; say what it asks: --lane x.yml:a=LANE"),
         (GATE.replace("steps.f.outputs.a", "steps.f.outputs.a || 'true'"), ":6:10: this output is more than one step's output; say what it asks: --lane x.yml:a=LANE"),
         (GATE.replace("steps.f.outputs.a", "steps.g.outputs.a"), ":6:10: no step of 'gate' has the id 'g'"),
-        (GATE.replace("a: a/**", "a: []"), ":9:9: output 'a': 'a' has no patterns"),
+        (GATE.replace("a: a/**", "a: []"), ":9:9: output 'a': 'a' has no patterns; say what it asks: --lane x.yml:a=LANE"),
         (GATE.replace("        id: f\n", "        id: f\n        if: github.ref == 'refs/heads/main'\n"), ":11:13: output 'a' is empty where the `if:` of its step does not hold; say what it asks: --lane x.yml:a=LANE"),
         (GATE.replace("    steps:", "    environment: live\n    steps:"), ":8:18: the gate job 'gate' asks for an environment, and its approval; where that only serves the decision, --gate x.yml:gate says so; work needs a job of its own"),
         (GATE.replace("    steps:", "    concurrency: one\n    steps:"), ":8:18: the gate job 'gate' takes part in a concurrency group; where that only serves the decision, --gate x.yml:gate says so; work needs a job of its own"),
@@ -360,7 +360,7 @@ def test_patterns_of_changed_files_that_are_left_alone(pattern, reason):
         with:
           files: {pattern}
 """
-    assert left(workflow(job(NEEDS), gate)) == [f"{migrating.FOLDER}/x.yml:8:9: output 'a': {reason}"]
+    assert left(workflow(job(NEEDS), gate)) == [f"{migrating.FOLDER}/x.yml:8:9: output 'a': {reason}; or say what it asks: --lane x.yml:a=LANE"]
 
 
 def test_a_line_break_behind_a_condition_makes_it_true_and_is_left_alone():

@@ -204,6 +204,19 @@ def test_what_can_not_be_the_action_is_refused(command, tmp_path, uses, said):
     assert (tmp_path / ".github/workflows/ci.yml").read_text() == text
 
 
+def test_a_commit_of_this_repository_holds_the_action(project, monkeypatch, capsys):
+    """Else every job of the next pull request fails."""
+    monkeypatch.chdir(project.root)
+    project.write(".github/workflows/ci.yml", gated())
+    before = project.commit()
+    project.write("touchgate/action.yml", "name: x\n")
+    for commit, code in ((before, 3), (project.commit(), 0), ("1" * 40, 0)):
+        words = ["migrate", "--uses", f"me/robots/touchgate@{commit}", "--lane", "changed=one", "."]
+        assert console.main(words, project.environ) == code
+        err = capsys.readouterr().err
+        assert ("holds no touchgate/action.yml; commit what `touchgate bundle --action touchgate` wrote" in err) == (code == 3)
+
+
 def test_the_action_that_a_former_run_put_there_may_be_named_again(command):
     words = ("--write", "--uses", migrating.USES.replace("touchgate", "gate"), "--lane")
     assert command(*words, "ci.yml:changed=code", ci=gated())[0] == 0
@@ -225,6 +238,14 @@ def test_a_group_of_lanes_and_a_pattern_are_asked_as_they_are(command, tmp_path,
     code, _, err = command("--lane", "changed=zz-*", ci=gated())
     there = "there is code, crate, crate-a, crate-b and docs"
     assert (code, err) == (3, f"--lane changed=zz-*: no lane matches 'zz-*'; {there}\n")
+
+
+def test_lanes_that_can_not_be_read_are_said_where_one_is_asked_for(command, tmp_path):
+    put(tmp_path, "tasks/y.yml", "lanes:\n  more: {pats: [a], checks: [{command: make}]}\n")
+    code, out, err = command("--lane", "changed=code", ci=gated())
+    said = "tasks/y.yml:2:10: unknown key 'pats' in lane 'more'; did you mean 'paths'?\n"
+    assert (code, out, err.splitlines(keepends=True)[0]) == (3, "", said)
+    assert command(ci=gated())[0] == 1
 
 
 def test_a_placeholder_is_no_lane(command):

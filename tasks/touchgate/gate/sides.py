@@ -43,7 +43,7 @@ class Default(NamedTuple):
 
 NO_COMMIT = "there is no commit yet"
 WORKTREE = "HEAD with what is uncommitted"
-CLEAN = "HEAD; nothing is uncommitted"
+CLEAN = "HEAD, with nothing uncommitted"
 """Where a head comes from that is judged as it lies in the working tree: before that was looked at, and after."""
 
 

@@ -52,11 +52,11 @@ class Order:
 
 def main(argv: Sequence[str] | None = None, environ: Mapping[str, str] = os.environ) -> int:
     """Run the command; returns the exit code."""
-    del environ
     words = list(sys.argv[1:] if argv is None else argv)
     try:
         order = _order(words)
         root, paths = _found(order.target)
+        uses_of.refuse_missing(order.uses, root, environ)
         results, changes = _migrated(order, root, paths)
         if order.write:
             files.write(changes)
@@ -124,8 +124,14 @@ def _root_of(folder: Path) -> Path:
 
 
 def _migrated(order: Order, root: Path, paths: list[Path]) -> tuple[list[Migrated], list[Change]]:
-    declared = _lanes(root)
-    lanes = None if declared is None else {one.name: tuple(pattern.text for pattern in one.paths) for one in declared}
+    try:
+        declared = _lanes(root)
+        lanes = {one.name: tuple(pattern.text for pattern in one.paths) for one in declared}
+    except DeclarationError:
+        # Without a word of theirs the mistake of another file is not in the way.
+        if order.said.lanes:
+            raise
+        declared, lanes = (), None
     submodules = _submodules(root)
 
     def text_of(name: str) -> str | None:
@@ -151,12 +157,12 @@ def _migrated(order: Order, root: Path, paths: list[Path]) -> tuple[list[Migrate
         if result.lanes:
             changes.append(files.new_lane_file(root, name, result.lanes, {change.path for change in changes}))
             lanes = None if lanes is None else {**lanes, **{lane: found[0] for lane, found in result.lanes.items()}}
-    asked.refuse_unknown(order.said, declared or (), {lane for result in results for lane in result.lanes})
+    asked.refuse_unknown(order.said, declared, {lane for result in results for lane in result.lanes})
     return results, changes
 
 
-def _lanes(root: Path) -> tuple[Lane, ...] | None:
-    """The lanes that are declared; None where they can't be read."""
+def _lanes(root: Path) -> tuple[Lane, ...]:
+    """The lanes that are declared. Raises DeclarationError."""
     folder = root / FOLDER
     found = sorted(path for path in folder.iterdir() if path.suffix in ENDINGS) if folder.is_dir() else []
 
@@ -168,11 +174,8 @@ def _lanes(root: Path) -> tuple[Lane, ...] | None:
         path = root / name
         return sorted(inner.name for inner in path.iterdir() if inner.is_dir()) if path.is_dir() else []
 
-    try:
-        lanes = read_lanes({f"{FOLDER}/{path.name}": path.read_bytes() for path in found}, read_file=read, folders=folders)
-    except DeclarationError:
-        return None
-    return tuple(lanes.values())
+    files_of_lanes = {f"{FOLDER}/{path.name}": path.read_bytes() for path in found}
+    return tuple(read_lanes(files_of_lanes, read_file=read, folders=folders).values())
 
 
 def _submodules(root: Path) -> frozenset[str]:

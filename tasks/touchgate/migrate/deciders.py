@@ -273,7 +273,9 @@ class _Reader:
             if CALL.search(script):
                 return Decision(self.tools.call(script, output, _settings(source)))
         except filters.Untranslatable as fault:
-            return Undecided(self.problem(source, f"output '{name}': {fault}"))
+            instead = "or say" if ";" in str(fault) else "say"
+            message = f"output '{name}': {fault}"
+            return Undecided(self.problem(source, message, f"{instead} what it asks: {self.option(name)}"))
         what = "a script" if script else _called(source)
         message = f"output '{name}' is decided by {what}, which can't be read"
         return Undecided(self.problem(source, message, f"say what it asks: {self.option(name)}"))

@@ -6,11 +6,13 @@ import re
 from typing import TYPE_CHECKING
 
 from touchgate.gate.asked import UsageFault
+from touchgate.gate.git import GitFault, Repository
 from touchgate.migrate import deciders
 from touchgate.migrate.tree import Scalar, resolved
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from pathlib import Path
 
     from touchgate.migrate.jobs import Workflow
 
@@ -59,6 +61,25 @@ def refuse_in_use(uses: str | None, workflows: Mapping[str, Workflow]) -> None:
             if isinstance(used, Scalar) and _action(used.value) == _action(uses) and not deciders.asks_touchgate(step):
                 at = workflow.text.at(used.start)
                 raise UsageFault(f"--uses {uses!r} is what {at} uses for something else: it is not touchgate's action")
+
+
+def refuse_missing(uses: str | None, root: Path, environ: Mapping[str, str]) -> None:
+    """Raise UsageFault for a commit of this very repository that does not hold the action: it was not committed before."""
+    found = re.fullmatch(r"[\w.-]+/[\w.-]+/?(?P<folder>[\w./-]*)@(?P<commit>[0-9a-f]{40}|[0-9a-f]{64})", uses or "")
+    if found is None or not (root / ".git").exists():
+        return
+    folder, commit = found["folder"].strip("/"), found["commit"]
+    names = [f"{folder}/{name}".lstrip("/") for name in ("action.yml", "action.yaml")]
+    try:
+        with Repository(root, environ) as repo:
+            if repo.commit(commit) is None or any(repo.entry(commit, name) for name in names):
+                return
+    except GitFault:
+        return
+    raise UsageFault(
+        f"--uses {uses!r}: this commit is one of this repository, and holds no {names[0]}; commit what "
+        f"`touchgate bundle --action {folder or 'DIR'}` wrote, and name that commit"
+    )
 
 
 def _action(uses: str) -> str:
