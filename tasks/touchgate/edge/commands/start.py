@@ -34,34 +34,49 @@ def has_tests(root: Path) -> bool:
 def write_first_lane(root: Path) -> list[str]:
     """Write tasks/lanes.yml and the settings; returns lines that say what was done. Raises UsageFault, nothing written.
 
-    Five lines in all: three of a lane, two of settings (under the table's name, where the table is new).
+    Five lines in all: three of a lane, two of settings (under the table's name, where the table is new). Where there are
+    lane files already, the settings alone.
     """
     lanes = root / "tasks" / "lanes.yml"
     existing = sorted((root / "tasks").glob("*.y*ml"))
-    if existing:
-        raise UsageFault(f"{existing[0].relative_to(root)} is there already; add lanes to it")
     settings = root / "pyproject.toml"
     before = settings.read_text(encoding="utf-8") if settings.is_file() else ""
-    table = re.search(r"^\[tool\.doit\][^\n]*\n", before, re.MULTILINE)
-    if re.search(r"^\s*(loader|reporter)\s*=", before[table.end() :] if table else "", re.MULTILINE):
-        raise UsageFault(f"pyproject.toml has a loader or reporter under [tool.doit] already; it must read:\n{SETTINGS}")
-    if table:
-        after = before[: table.end()] + SETTINGS + before[table.end() :]
-    else:
-        gap = "\n" if before and not before.endswith("\n\n") else ""
-        after = f"{before}{gap}[tool.doit]\n{SETTINGS}"
+    after = with_settings(before)
+    if existing and after == before:
+        raise UsageFault(f"{existing[0].relative_to(root)} is there already; add lanes to it")
     has_pytest = find_spec("pytest") is not None
-    check = first_check(root, has_pytest=has_pytest)
-    text = f"lanes:\n  tests:\n    {{about: the tests, paths: ['**'], checks: [{{{check}}}]}}\n"
-    lanes.parent.mkdir(exist_ok=True)
-    lanes.write_text(text, encoding="utf-8")
-    settings.write_text(after, encoding="utf-8")
+    if not existing:
+        check = first_check(root, has_pytest=has_pytest)
+        lanes.parent.mkdir(exist_ok=True)
+        lanes.write_text(
+            f"lanes:\n  tests:\n    {{about: the tests, paths: ['**'], checks: [{{{check}}}]}}\n", encoding="utf-8"
+        )
+    if after != before:
+        settings.write_text(after, encoding="utf-8")
     without = (
         "tests/ holds tests of pytest, which is not installed here; once it is, `- pytest: tests` among the checks runs them"
     )
     return [
-        f"wrote {lanes.relative_to(root)}: one lane over every path; narrow its `paths`, add lanes and checks",
-        "wrote pyproject.toml: [tool.doit] chooses touchgate's loader and reporter",
-        *([without] if has_tests(root) and not has_pytest else []),
+        f"{existing[0].relative_to(root)} is there already: no lane was written"
+        if existing
+        else f"wrote {lanes.relative_to(root)}: one lane over every path; narrow its `paths`, add lanes and checks",
+        *(["wrote pyproject.toml: [tool.doit] chooses touchgate's loader and reporter"] if after != before else []),
+        *([without] if has_tests(root) and not has_pytest and not existing else []),
         "next: `doit lanes` shows what the change touches, `doit` runs it",
     ]
+
+
+def with_settings(before: str) -> str:
+    """The text of pyproject.toml that chooses touchgate. Raises UsageFault where it chooses something else."""
+    whole = before if before.endswith("\n") or not before else f"{before}\n"
+    table = re.search(r"^\[tool\.doit\][^\n]*\n", whole, re.MULTILINE)
+    inside = whole[table.end() :].partition("\n[")[0] if table else ""
+    chosen = dict(re.findall(r"^[ \t]*(loader|reporter)[ \t]*=[ \t]*[\"']([^\"'\n]*)", inside, re.MULTILINE))
+    if chosen == {"loader": "touchgate", "reporter": "touchgate"}:
+        return before
+    if re.search(r"^\s*(loader|reporter)\s*=", inside, re.MULTILINE):
+        raise UsageFault(f"pyproject.toml has a loader or reporter under [tool.doit] already; it must read:\n{SETTINGS}")
+    if table:
+        return whole[: table.end()] + SETTINGS + whole[table.end() :]
+    gap = "\n" if before and not before.endswith("\n\n") else ""
+    return f"{whole}{gap}[tool.doit]\n{SETTINGS}"
