@@ -186,6 +186,14 @@ class TestLanes:
         assert gate("--lane", "tow", "--lane", "zzz") == (3, "", "no lane 'tow'; did you mean 'two'?\nno lane 'zzz'\n")
         assert gate("--lane", "z*") == (3, "", "no lane matches 'z*'\n")
 
+    @pytest.mark.parametrize(("words", "known"), [(("one", "two"), ("one", "two")), (("one", "t*"), None), ((), None)])
+    def test_lanes_that_a_pattern_means_are_none_for_a_matrix_where_no_lane_can_be_read(self, words, known):
+        from touchgate.gate import answers
+        from touchgate.gate.asked import Asked
+
+        answer = answers.unread(Asked(None, None, None, words, "smoke", as_json=False), answers.nothing_known("x"))
+        assert (answer.run, answer.lanes, tuple(one.lane for one in answer.decisions)) == (True, known, words)
+
     def test_a_suite_that_a_lane_is_not_in(self, project, gate):
         lanes = (project.root / "tasks/lanes.yml").read_text()
         project.write("tasks/lanes.yml", lanes.replace("    about: what src holds\n", "    suites: [full]\n"))

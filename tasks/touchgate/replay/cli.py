@@ -177,12 +177,11 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--against", metavar="CMD", help="the other gate: a shell command, called with BASE and HEAD")
     parser.add_argument(
         "--answer",
-        default="stdout",
         metavar="HOW",
         help="how it answers: stdout (true, false, or the lanes), exit (0 runs, 1 skips), or output:NAME, the value of NAME "
         "in $GITHUB_OUTPUT [default: stdout]",
     )
-    parser.add_argument("--timeout", type=float, default=60.0, metavar="SECONDS", help="for each answer [default: 60]")
+    parser.add_argument("--timeout", type=float, metavar="SECONDS", help="for each answer [default: 60]")
     parser.add_argument("--branch", metavar="REV", help="whose merges [default: the default branch]")
     parser.add_argument("--commits", action="store_true", help="play every commit along first parents, not merges only")
     parser.add_argument("--lanes-now", action="store_true", help="judge by the lanes of the checkout, not of each change")
@@ -196,8 +195,12 @@ def _wish(words: list[str]) -> Wish:
     given = _parser().parse_intermixed_args(words)
     if not 1 <= given.last <= MOST:
         raise UsageFault(f"--last {given.last}: it is a number from 1 to {MOST}")
-    if not 0 < given.timeout < float("inf"):
-        raise UsageFault(f"--timeout {given.timeout:g}: it is a number of seconds above 0")
+    for option, value in (("--answer", given.answer), ("--timeout", given.timeout)):
+        if value is not None and given.against is None:
+            raise UsageFault(f"{option} is about the gate that --against asks: give --against, too")
+    timeout = 60.0 if given.timeout is None else given.timeout
+    if not 0 < timeout < float("inf"):
+        raise UsageFault(f"--timeout {timeout:g}: it is a number of seconds above 0")
     if given.against is not None and not given.against.strip():
         raise UsageFault("--against '': there is no command in it")
     if given.workflow is not None and not given.workflow.endswith((".yml", ".yaml")):
@@ -205,9 +208,9 @@ def _wish(words: list[str]) -> Wish:
     if given.workflow is not None and given.lane:
         raise UsageFault("a workflow's own path list names no lanes: give either WORKFLOW or --lane")
     try:
-        answer = way_to_answer(given.answer)
+        answer = way_to_answer("stdout" if given.answer is None else given.answer)
     except ValueError as error:
         raise UsageFault(str(error)) from None
     asked = Asked(given.workflow, None, None, tuple(given.lane), given.suite, given.json)
-    gate = Gate(given.against, answer, given.timeout) if given.against else None
+    gate = Gate(given.against, answer, timeout) if given.against else None
     return Wish(asked, given.last, gate, given.branch, given.commits, given.lanes_now)
