@@ -110,7 +110,9 @@ def test_its_help_tells_what_it_is_and_names_no_command_that_it_lacks(pyz, chang
     assert not any(f"{name} " in done.stdout for name in ("migrate", "replay", "bundle", "lease-hold"))
     done = run(pyz, changed, "gaet")
     assert (done.returncode, done.stdout) == (3, "")
-    assert done.stderr.startswith("touchgate: there is no command 'gaet'\n\nusage: python3 touchgate.pyz gate ")
+    said = "touchgate: there is no command 'gaet'; did you mean 'gate'?\n\nusage: python3 touchgate.pyz gate "
+    assert done.stderr.startswith(said)
+    assert run(pyz, changed, "replya").stderr.startswith("touchgate: there is no command 'replya'\n")
     assert "Exit codes:" in run(pyz, changed, "gate", "--help").stdout
 
 

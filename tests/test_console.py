@@ -65,7 +65,12 @@ def test_version(run, word):
 
 @pytest.mark.parametrize(
     ("arguments", "problem"),
-    [((), "a command is missing"), (("gaet",), "there is no command 'gaet'"), (("",), "a command is missing")],
+    [
+        ((), "a command is missing"),
+        (("gaet",), "there is no command 'gaet'; did you mean 'gate'?"),
+        (("",), "a command is missing"),
+        (("zzz",), "there is no command 'zzz'"),
+    ],
 )
 def test_anything_else(run, arguments, problem):
     code, out, err = run(*arguments)

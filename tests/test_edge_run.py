@@ -412,7 +412,7 @@ def test_an_untouched_run_imports_nothing_heavy(project: Project) -> None:
         (("ignore", "two:command"), "ERROR: `doit ignore` is for tasks of dodo.py, and 'two:command' is a lane's; "),
         (("reset-dep", "two"), "ERROR: `doit reset-dep` is for tasks of dodo.py, and 'two' is a lane's; "),
         (("touched", "x"), "ERROR: `doit touched` takes no names, and got 'x'\n"),
-        (("lanes", "why"), "ERROR: `doit lanes why` takes one lane\n"),
+        (("lanes", "why"), "ERROR: `doit lanes why` takes one lane, group or pattern\n"),
         (("lanes", "why", "tow"), "ERROR: no lane 'tow'; did you mean 'two'?\n"),
     ],
 )

@@ -546,10 +546,13 @@ class TestWorkflow:
             (".github/workflows/x.yml", "run", "src/**")
         ]
 
-    def test_a_workflow_that_is_not_there(self, gate):
+    def test_a_workflow_that_is_not_there(self, project, gate):
         code, out, err = gate("y.yml", "main", "HEAD")
         assert (code, out) == (3, "")
         assert err.startswith("there is no workflow y.yml at head (looked for y.yml, .github/workflows/y.yml,")
+        project.write(".github/workflows/release.yml", WORKFLOW)
+        for name in ("relase.yml", ".github/workflows/relaese.yml"):
+            assert gate(name)[2].endswith("); did you mean 'release.yml'?\n")
         assert gate("../../y.yml", "main", "HEAD")[0] == 3
 
     def test_a_workflow_that_can_t_be_read(self, project, gate):

@@ -114,6 +114,18 @@ def test_help(command):
     assert ended.value.code == 0
 
 
+def test_without_a_folder_the_repository_around_is_meant(command, tmp_path, monkeypatch):
+    put(tmp_path, CI, workflow(job(NEEDS)))
+    (tmp_path / ".git").mkdir()
+    (tmp_path / "src/deep").mkdir(parents=True)
+    whole = command(".")
+    assert whole[0] == 0
+    assert whole[1].startswith(f"--- a/{CI}\n")
+    for folder in (".", "src/deep"):
+        monkeypatch.chdir(tmp_path / folder)
+        assert command() == whole
+
+
 def test_nothing_to_do(command, tmp_path):
     put(tmp_path, CI, "on: push\njobs:\n" + job(""))
     assert command(".") == (0, "", "no gate job to take out\n")
@@ -144,7 +156,7 @@ def test_what_is_left_alone_is_listed_and_the_code_is_1(command, tmp_path):
         (("--uses", "x", "."), "--uses 'x' names no action: it looks like OWNER/touchgate@SHA"),
         (("--lane", "x", "."), "--lane 'x' is not FILE:OUTPUT=LANE"),
         (("--bogus", "."), "unrecognized arguments: --bogus"),
-        ((), "the following arguments are required: DIR"),
+        ((".", "."), "unrecognized arguments: ."),
     ],
 )
 def test_usage(command, arguments, problem):
@@ -360,7 +372,9 @@ def test_patterns_of_changed_files_that_are_left_alone(pattern, reason):
         with:
           files: {pattern}
 """
-    assert left(workflow(job(NEEDS), gate)) == [f"{migrating.FOLDER}/x.yml:8:9: output 'a': {reason}; or say what it asks: --lane x.yml:a=LANE"]
+    assert left(workflow(job(NEEDS), gate)) == [
+        f"{migrating.FOLDER}/x.yml:8:9: output 'a': {reason}; or say what it asks: --lane x.yml:a=LANE"
+    ]
 
 
 def test_a_line_break_behind_a_condition_makes_it_true_and_is_left_alone():

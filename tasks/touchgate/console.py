@@ -47,7 +47,7 @@ def main(argv: Sequence[str] | None = None, environ: Mapping[str, str] = os.envi
     words = list(sys.argv[1:] if argv is None else argv)
     name = words[0] if words else ""
     if name not in (*COMMANDS, *HELP, *VERSION):
-        problem = f"there is no command {name!r}" if name else "a command is missing"
+        problem = f"there is no command {name!r}{_near(name)}" if name else "a command is missing"
         aside(f"touchgate: {problem}\n\n{help_text()}")
         return USAGE
     try:
@@ -61,6 +61,18 @@ def main(argv: Sequence[str] | None = None, environ: Mapping[str, str] = os.envi
     except OSError as error:
         aside(f"touchgate {name}: {f'{error.filename}: ' if error.filename else ''}{error.strerror or error}")
         return USAGE
+
+
+def _near(name: str) -> str:
+    from difflib import get_close_matches  # noqa: PLC0415 (slow to import)
+
+    known = COMMANDS if _in_full() else ("gate",)
+    return "".join(f"; did you mean {close!r}?" for close in get_close_matches(name, known, n=1))
+
+
+def _in_full() -> bool:
+    """Whether all of touchgate is here; else this is the one file that holds the gate alone."""
+    return os.path.isfile(__file__)  # noqa: PTH113  pathlib is slow to import
 
 
 def _fill_closed() -> None:
@@ -93,7 +105,7 @@ def _run(name: str, words: Sequence[str], environ: Mapping[str, str]) -> int:
 
 def help_text() -> str:
     """What `touchgate --help` shows."""
-    if not os.path.isfile(__file__):  # noqa: PTH113  pathlib is slow to import
+    if not _in_full():
         return _HELP_OF_ONE_FILE
     width = max(map(len, COMMANDS))
     commands = "\n".join(f"  {name:{width}}  {about}" for name, (_, about) in COMMANDS.items())

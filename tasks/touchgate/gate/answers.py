@@ -10,7 +10,7 @@ from touchgate.gate.change import Judged
 from touchgate.gate.declared import opened, read_both
 from touchgate.gate.git import GitFault
 from touchgate.gate.included import untold_in_words
-from touchgate.gate.located import DeclarationError
+from touchgate.gate.located import DeclarationError, did_you_mean
 from touchgate.gate.meant import is_meant, meaning_nothing
 from touchgate.gate.model import Change, Decision, LaneDecision, Nearest
 from touchgate.gate.plan import plan
@@ -119,7 +119,8 @@ def _of_workflow(repo: Repository, judged: Judged, asked: Asked, start: str | Pa
     if found is None:
         reason = _gone_because(repo, judged, tried)
         if not reason:
-            raise UsageFault(f"there is no workflow {asked.workflow} at head (looked for {', '.join(tried)})")
+            hint = _near_workflow(repo, tried)
+            raise UsageFault(f"there is no workflow {asked.workflow} at head (looked for {', '.join(tried)}){hint}")
         decision = LaneDecision(str(asked.workflow), Decision.RUN, reason, asked.suite)
         return Answer(True, opened(judged, reason), asked.suite, (decision,), None)
     file, text = found
@@ -198,6 +199,16 @@ def _first_of(tried: Sequence[str], read: Callable[[str], bytes | None]) -> tupl
         if text is not None:
             return path, text
     return None
+
+
+def _near_workflow(repo: Repository, tried: Sequence[str]) -> str:
+    """The workflow of the checkout that may have been meant, as a clause; "" for none."""
+    known = []
+    for folder in () if repo.is_bare else WORKFLOW_FOLDERS:
+        with contextlib.suppress(OSError):
+            known += [file.name for file in (repo.root / folder).iterdir() if file.suffix in sources.ENDINGS]
+    hint = did_you_mean(tried[0].rpartition("/")[2], known)
+    return f"; {hint}" if hint else ""
 
 
 def _gone_because(repo: Repository, judged: Judged, tried: Sequence[str]) -> str:

@@ -215,14 +215,19 @@ def _parser() -> argparse.ArgumentParser:
     parser = Parser(
         prog="touchgate migrate",
         usage="touchgate migrate [--write --uses REF] [--lane FILE:OUTPUT=LANE]... [--paths FILE:OUTPUT]... "
-        "[--gate FILE:JOB]... [--windows] DIR",
+        "[--gate FILE:JOB]... [--windows] [DIR]",
         description=_ABOUT,
         epilog=_MORE,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
     add = parser.add_argument
-    add("target", metavar="DIR", help="a repository's root, a folder of workflows, or one workflow")
+    add(
+        "target",
+        nargs="?",
+        metavar="DIR",
+        help="a repository's root, a folder of workflows, or one workflow [default: the repository around the current folder]",
+    )
     add("--write", action="store_true", help="change the files, all or none; without it the diff is shown")
     add(
         "--uses",
@@ -248,4 +253,5 @@ def _order(argv: Sequence[str]) -> Order:
         raise UsageFault(f"--write needs --uses REF, the action of the new steps, such as --uses {PLACEHOLDER}")
     if options.uses is not None:
         uses_of.refuse_unfit(options.uses)
-    return Order(Path(options.target), options.write, options.uses, said)
+    target = _root_of(Path.cwd()) if options.target is None else Path(options.target)
+    return Order(target, options.write, options.uses, said)
