@@ -12,7 +12,8 @@ from contextlib import suppress
 import pytest
 
 from tests.lease_runs import GPUS, HOLD, HOST, PATIENCE, engine, gone, silent, started, take, until
-from touchgate.leases.engine import Ask, Holder, LeaseCancelled, LeaseRefused, LeaseTimeout
+from touchgate.leases import audit
+from touchgate.leases.engine import Ask, Holder, LeaseCancelled, LeaseRefused, LeaseTimeout, LeaseUntold
 from touchgate.leases.holder import user_name
 from touchgate.leases.model import Share, Want
 
@@ -268,12 +269,24 @@ def test_who_waits_behind_a_reservation_sleeps_and_is_woken_when_it_is_taken_bac
 def test_a_drain_grants_nothing_new_and_ends_nothing(folder):
     with take(folder) as grant:
         engine(folder).drain(HOST, "fans")
-        with pytest.raises(LeaseRefused, match=r"this host is drained \(fans\)"):
+        with pytest.raises(
+            LeaseRefused, match=r"^here is drained \(fans\); `doit lease undrain \[HOST\]` takes a drain back$"
+        ):
             take(folder, timeout=None)
         grant.check()
     assert engine(folder).status().hosts[0].drained == "fans"
     engine(folder).undrain(HOST)
     take(folder).close()
+    engine(folder).undrain(HOST)
+    told = [one["event"] for one in audit.last(folder, 100) if one["event"] in ("drained", "undrained")]
+    assert told == ["drained", "undrained"]
+
+
+def test_a_reservation_that_is_refused_is_logged_as_that(folder):
+    engine(folder).drain(HOST, "fans")
+    with pytest.raises(LeaseRefused, match=r"^here is drained \(fans\)"):
+        engine(folder).reserve(Want(hosts=1), 60.0, "memory test")
+    assert [one["event"] for one in audit.last(folder, 100)] == ["drained", "refused"]
 
 
 @pytest.mark.parametrize("what", ["deleted", "emptied", "torn"])
@@ -292,6 +305,15 @@ def test_a_lost_queue_is_put_together_again(folder, what):
             assert token_of(second.granted()) > token
             second.tell()
             assert token_of(third.granted())
+
+
+def test_a_newer_queue_under_a_holder_is_left_to_whoever_wrote_it(folder):
+    with take(folder) as grant:
+        (folder / "queue.json").write_text('{"schema": 2}')
+        with pytest.raises(LeaseUntold, match=r"given to another run can't be told: .* is of a newer touchgate"):
+            grant.check()
+    assert (folder / "queue.json").read_text() == '{"schema": 2}'
+    assert "ended" in json.loads((folder / "host.json").read_text())
 
 
 def test_a_newer_queue_is_refused_in_words(folder):

@@ -15,6 +15,7 @@ import pytest
 
 from tests.conftest import Project, clean_environment
 from tests.gpu_host import gpu_host
+from touchgate.leases.holder import user_name
 
 TWO = ("GPU-aaaa", "GPU-bbbb")
 LANES = """\
@@ -584,10 +585,85 @@ def test_a_drained_host_is_refused_until_it_is_back(host):
     assert out == "here is drained: who holds it goes on, nobody else gets it. `doit lease undrain here` takes that back\n"
     assert [(one["name"], one["drained"]) for one in host.status()["hosts"]] == [("here", "memory test")]
     code, _, err = host.lease("run", "--", "true")
-    assert code == 75
-    assert "is drained (memory test)" in err
+    assert (code, err) == (75, "ERROR: here is drained (memory test); `doit lease undrain [HOST]` takes a drain back\n")
     assert host.lease("undrain", "here")[:2] == (0, "here is granted again\n")
     assert host.lease("run", "--", "true")[0] == 0
+    assert host.lease("undrain") == (0, "here was not drained; nothing is changed\n", "")
+
+
+def test_a_drain_says_what_it_costs_those_who_reserved(host):
+    assert host.lease("reserve", "--for", "1h", "--why", "tuning")[0] == 0
+    assert host.lease("reserve", "--for", "1h", "--why", "the next")[0] == 0
+    code, out, err = host.lease("drain", "--why", "memory test")
+    assert (code, err) == (0, "")
+    said, begun, ahead = out.splitlines()
+    assert said.startswith("here is drained: ")
+    user = user_name(os.geteuid())
+    assert re.fullmatch(
+        rf"note: reservation 1 of {user} \(tuning\) ends at \d{{4}}-\d\d-\d\d \d\d:\d\d all the same: the queue lets no run "
+        r"in meanwhile, and the time is not given back",
+        begun,
+    ), begun
+    assert ahead == f"note: reservation 2 of {user} (the next) had not begun and is refused; it has to be asked for again"
+    assert host.lease("run", "--", "true")[0] == 75
+
+
+def test_a_newer_touchgates_queue_changes_no_exit_code(host):
+    newer = f"echo '{{\"schema\": 2}}' > {host.leases}/queue.json; exit 7"
+    assert host.lease("run", "--", "sh", "-c", newer) == (7, "", "")
+    code, _, err = host.lease("run", "--", "true")
+    assert code == 75
+    assert "is of a newer touchgate (schema 2); bring touchgate up to date here" in err
+
+
+def test_a_lease_that_was_lost_under_a_command_is_told(host):
+    code, out, err = host.lease("run", "--", "sh", "-c", f"rm -r {host.leases} && mkdir -m 700 {host.leases}; exit 5")
+    assert (code, out) == (5, "")
+    assert re.fullmatch(
+        rf"note: the lease \(token \d+\) is lost: its lock file {host.leases}/host.lock was deleted or replaced, so others "
+        r"can get in; the command may not have been alone on the host\n",
+        err,
+    ), err
+
+
+def test_a_run_in_a_folder_of_ones_own_says_so(host):
+    own = {"TOUCHGATE_LEASE_DIR": "", "XDG_CACHE_HOME": str(host.elsewhere), "TMPDIR": str(host.elsewhere)}
+    code, out, err = host.lease("run", "--", "echo", "x", **own)
+    if "the host's shared folder" in host.lease("status", **own)[1]:
+        pytest.skip("this host has a shared folder")
+    assert (code, out) == (0, "x\n")
+    assert re.fullmatch(
+        r"note: leases in \S+ keep this user's own runs apart, nobody else's "
+        r"\(for this user alone: no shared folder is set up.*\)\n",
+        err,
+    ), err
+
+
+MISTAKES = {
+    "a relative folder": ("TOUCHGATE_LEASE_DIR", "leases", "is 'leases', which is another folder wherever a run is started"),
+    "a relative file": ("TOUCHGATE_HOSTS", "hosts.yml", "is 'hosts.yml', which is another file wherever a run is started"),
+    "no file": (
+        "TOUCHGATE_HOSTS",
+        "/nonexistent/hosts.yml",
+        "names /nonexistent/hosts.yml, which is not there; name the file",
+    ),
+    "a faulty file": ("TOUCHGATE_HOSTS", "{hosts}", "/hosts.yml:1:1: unknown key 'hostes' in the file; did you mean"),
+}
+
+
+@pytest.mark.parametrize("what", MISTAKES)
+def test_settings_that_can_not_be_meant_are_wrong_usage(host, repository, what):
+    name, value, said = MISTAKES[what]
+    (host.elsewhere / "hosts.yml").write_text("hostes: {a: {}}\n")
+    given = {name: value.format(hosts=host.elsewhere / "hosts.yml")}
+    for arguments in (("status",), ("run", "--", "true"), ("drain", "--why", "x")):
+        code, out, err = host.lease(*arguments, **given)
+        assert (code, out) == (3, ""), err
+        assert said in err
+    code, out, err = ended(host.start("a", cwd=repository.root, **given))
+    assert (code, out) == (3, "")
+    assert said in err
+    assert not (host.marks / "a.seen").exists()
 
 
 # -- usage ---------------------------------------------------------------------------------------------------------------
@@ -599,6 +675,7 @@ def test_a_drained_host_is_refused_until_it_is_back(host):
         (("statsu",), "`doit lease statsu`: there are status, run, reserve, cancel, drain, undrain, log, doctor; "),
         (("status", "x"), "`doit lease status` takes no arguments"),
         (("status", "--for", "2h"), "`doit lease status` takes no --for; it is for reserve"),
+        (("status", "--json", "--metrics"), "--json and --metrics: one of the two"),
         (("run",), "the command stands behind `--`"),
         (("run", "true"), "the command stands behind `--`"),
         (("run", "true", "--", "x"), "the command stands behind `--`"),

@@ -11,9 +11,14 @@ from touchgate.edge.commands import lease_doctor
 from touchgate.edge.commands.lease_doctor import Finding, excludes, fix
 from touchgate.edge.usage import UsageFault
 from touchgate.leases.directory import LeaseDirectory, unfit
-from touchgate.leases.engine import LeaseRefused
+from touchgate.leases.engine import Ask, LeaseMistake, LeaseRefused
+from touchgate.leases.files import FilesEngine
+from touchgate.leases.holder import user_name
+from touchgate.leases.model import Want
 
 GROUP = grp.getgrgid(os.getgid()).gr_name
+USER = user_name(os.geteuid())
+WHOLE = Want(hosts=1)
 
 
 @pytest.fixture(autouse=True)
@@ -24,6 +29,11 @@ def _no_container(monkeypatch):
 
 def looked_at(path, *, shared=False):
     return lease_doctor._folder(LeaseDirectory(path, shared, "a test"))
+
+
+def take(directory, want=WHOLE):
+    """A lease, had and given back."""
+    FilesEngine(directory, host="here", gpus=("GPU-a",)).acquire(Ask(want, "x", timeout=0), on_wait=print).close()
 
 
 def environ_of(path):
@@ -101,10 +111,11 @@ def test_fix_makes_a_groups_folder_and_leaves_a_good_one_alone(tmp_path):
     assert fix(directory, GROUP, environ_of(folder)) == []
 
 
-@pytest.mark.parametrize("mode", [0o1777, 0o777, 0o755])
+@pytest.mark.parametrize("mode", [0o777, 0o755])
 def test_fix_mends_a_folder(tmp_path, mode):
     folder = tmp_path / "leases"
     folder.mkdir()
+    take(LeaseDirectory(folder, False, "a test"))
     folder.chmod(mode)
     directory = LeaseDirectory(folder, False, "TOUCHGATE_LEASE_DIR")
     assert fix(directory, None, environ_of(folder)) == [Finding(None, f"{folder} is set up now, mode 0700")]
@@ -112,6 +123,67 @@ def test_fix_mends_a_folder(tmp_path, mode):
     folder.chmod(mode)
     fix(directory, GROUP, environ_of(folder))
     assert stat.S_IMODE(folder.stat().st_mode) == 0o2770
+
+
+@pytest.mark.parametrize(
+    ("mode", "names", "why"),
+    [
+        (0o1777, [], "is sticky, as folders that all users write into are (/tmp): it is left as it is; name a folder"),
+        (0o1777, ["host.lock"], "or, if it is one, `chmod -t {folder}` first"),
+        (0o755, ["bin"], "holds what is not of leases (bin): it is left as it is; name a folder for leases alone"),
+        (0o755, ["host.lock", "a", "b", "c", "d"], "holds what is not of leases (a, b, c and 1 more): it is left as it is"),
+        (0o770, ["host.json", "host\x1b[2J.json"], "holds what is not of leases (host\\x1b[2J.json)"),
+    ],
+)
+@pytest.mark.parametrize("group", [None, GROUP])
+def test_fix_leaves_a_folder_that_is_not_of_leases_alone(tmp_path, mode, names, why, group):
+    folder = tmp_path / "leases"
+    folder.mkdir()
+    for name in names:
+        (folder / name).touch()
+    folder.chmod(mode)
+    with pytest.raises(LeaseRefused) as caught:
+        fix(LeaseDirectory(folder, False, "TOUCHGATE_LEASE_DIR"), group, environ_of(folder))
+    assert why.format(folder=folder) in str(caught.value)
+    assert stat.S_IMODE(folder.stat().st_mode) == mode
+
+
+def test_every_file_of_leases_is_known_as_one(tmp_path):
+    folder = tmp_path / "leases"
+    directory = LeaseDirectory(folder, False, "a test")
+    take(directory, Want(gpus=1))
+    take(directory)
+    assert {one.name for one in folder.iterdir()} == {
+        *("audit.jsonl", "gpu-GPU-a.json", "gpu-GPU-a.lock", "host.json", "host.lock", "queue.json", "queue.lock", "tickets")
+    }
+    folder.chmod(0o755)
+    assert fix(directory, None, environ_of(folder)) == [Finding(None, f"{folder} is set up now, mode 0700")]
+
+
+def test_files_that_some_who_share_the_folder_can_not_open(tmp_path):
+    folder = tmp_path / "leases"
+    folder.mkdir()
+    folder.chmod(0o2770)
+    take(LeaseDirectory(folder, True, "a test"))
+    assert [one.good for one in looked_at(folder, shared=True)] == [True, True]
+    (folder / "host.lock").chmod(0o600)
+    (folder / "tickets").chmod(0o700)
+    (folder / "queue.lock").unlink()
+    (folder / "queue.lock").mkdir()
+    found = looked_at(folder, shared=True)
+    assert found[2:] == [
+        Finding(
+            False,
+            f"{folder}/host.lock belongs to {USER}, mode 0600: others of the group {GROUP} can't use it",
+            f"chgrp {GROUP} {folder}/host.lock && chmod 0660 {folder}/host.lock, as its owner or root",
+        ),
+        Finding(False, f"{folder}/queue.lock is no regular file", "move it away"),
+        Finding(
+            False,
+            f"{folder}/tickets belongs to {USER}, mode 0700: others of the group {GROUP} can't use it",
+            f"chgrp {GROUP} {folder}/tickets && chmod 2770 {folder}/tickets, as its owner or root",
+        ),
+    ]
 
 
 def test_fix_touches_nothing_that_is_no_folder(tmp_path):
@@ -144,7 +216,7 @@ def test_who_may_not_is_told_what_to_do(tmp_path, monkeypatch):
 def test_the_whole_answer(tmp_path, monkeypatch, capsys):
     folder = tmp_path / "leases"
     folder.mkdir()
-    folder.chmod(0o1777)
+    folder.chmod(0o777)
     monkeypatch.setenv("TOUCHGATE_LEASE_DIR", str(folder))
     monkeypatch.delenv("TOUCHGATE_POSTGRES", raising=False)
     assert lease_doctor.doctor({}) == 1
@@ -155,3 +227,10 @@ def test_the_whole_answer(tmp_path, monkeypatch, capsys):
     assert told["findings"][-1]["text"].startswith("leases: ")
     with pytest.raises(UsageFault, match="--group is for"):
         lease_doctor.doctor({"group": GROUP})
+
+
+def test_a_relative_folder_is_no_folder_to_look_at(monkeypatch):
+    monkeypatch.setenv("TOUCHGATE_LEASE_DIR", "leases")
+    for given in ({}, {"fix": True}):
+        with pytest.raises(LeaseMistake, match="TOUCHGATE_LEASE_DIR is 'leases', which is another folder wherever a run is"):
+            lease_doctor.doctor(given)

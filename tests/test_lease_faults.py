@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import resource
+import shutil
 import signal
 import stat
 import subprocess
@@ -20,7 +21,9 @@ import pytest
 
 from tests.lease_runs import HOLD, HOST, PATIENCE, engine, gone, silent, started, take, until
 from touchgate.leases import audit, clock, process, record
-from touchgate.leases.engine import LeaseLost, LeaseRefused, LeaseTimeout
+from touchgate.leases import directory as directories
+from touchgate.leases.engine import Ask, LeaseLost, LeaseRefused, LeaseTimeout
+from touchgate.leases.files import FilesEngine
 from touchgate.leases.model import Want
 
 if TYPE_CHECKING:
@@ -70,6 +73,29 @@ def test_flock_1_is_waited_for_without_looking_again_and_again(folder):
             assert waiting.granted().startswith("got")
     finally:
         other.kill()
+        other.wait()
+
+
+@linux
+@pytest.mark.parametrize("kind", ["-x", "-s"])
+def test_another_program_on_the_lock_is_named(folder, kind):
+    take(folder).close()
+    before = json.loads((folder / "host.json").read_text())
+    assert before["ended"]
+    other = subprocess.Popen(["flock", kind, str(folder / "host.lock"), "sleep", "600"])
+    try:
+        until(lambda: children(other.pid) and engine(folder).status().holders)
+        (child,) = children(other.pid)
+        until(lambda: process.command(child) == "sleep")
+        (seen,) = engine(folder).status().holders
+        assert (seen.resource, seen.pid, seen.what, seen.token) == (HOST, other.pid, "", None)
+        note = "locked past the queue, without a record; the lock is kept by "
+        assert seen.note == f"{note}pid {other.pid} flock, pid {child} sleep"
+        with pytest.raises(LeaseTimeout, match=note):
+            take(folder, timeout=0)
+    finally:
+        for pid in (*children(other.pid), other.pid):
+            os.kill(pid, signal.SIGKILL)
         other.wait()
 
 
@@ -126,6 +152,34 @@ def test_a_deleted_ticket_of_a_holder_grants_nothing_twice(folder):
                 grant.check()
             grant.close()
             assert other.granted().startswith("got")
+
+
+@pytest.mark.parametrize("want", [Want(hosts=1), GPU])
+def test_a_holder_whose_ticket_was_deleted_is_still_told_of(folder, want):
+    text = HOLD.replace('"holding", 0', f'"holding", 0, Want(gpus={want.gpus}, hosts={want.hosts})')
+    with started(folder, text) as run:
+        for ticket in (folder / "tickets").iterdir():
+            ticket.unlink()
+        (seen,) = engine(folder).status().holders
+        assert (seen.pid, seen.alive, seen.note) == (run.pid, True, "its ticket was deleted while it held it")
+        run.kill()
+        (seen,) = engine(folder).status().holders
+        assert (seen.pid, seen.alive) == (run.pid, False)
+
+
+@pytest.mark.parametrize("how", ["wiped", "remade", "renamed", "another's by now"])
+def test_a_holder_whose_folder_is_gone_notices(folder, tmp_path, how):
+    with take(folder) as grant:
+        if how == "renamed":
+            folder.rename(tmp_path / "elsewhere")
+        else:
+            shutil.rmtree(folder)
+        if how == "remade":
+            folder.mkdir(mode=0o700)
+        if how == "another's by now":
+            take(folder).close()
+        with pytest.raises(LeaseLost, match=r"its lock file .*/host\.lock was deleted or replaced, so others can get in"):
+            grant.check()
 
 
 def test_a_deleted_ticket_of_a_waiter_costs_it_nothing_for_long(folder):
@@ -364,7 +418,7 @@ def test_a_queue_that_somebody_is_stopped_in_costs_the_order_and_not_the_lease(f
         time.sleep(0.2)
         until(lambda: children(stopped.pid))
         with take(folder) as grant:
-            assert "as by a process that was stopped in it" in grant.notes[0]
+            assert f"as by a process that was stopped in it; the lock is kept by pid {stopped.pid} flock" in grant.notes[0]
             with pytest.raises(LeaseTimeout):
                 take(folder)
         with pytest.raises(LeaseRefused, match="nothing was changed"):
@@ -595,6 +649,38 @@ def test_who_is_not_in_the_group_is_told_so(shared):
             take(shared)
 
     assert as_user(50003, [], refused) == 0
+
+
+@forks
+@root_only
+@linux
+def test_who_is_not_in_the_group_has_no_lease_beside_the_others(shared, monkeypatch):
+    monkeypatch.setattr(directories, "SHARED", (shared.parent / "not there", shared))
+
+    def refused() -> None:
+        chosen = directories.lease_directory({"HOME": "/nonexistent"})
+        assert (chosen.path, chosen.shared, chosen.alone) == (shared, True, "")
+        asking = FilesEngine(chosen, host=HOST)
+        cure = r"join its group \(gid 54321\), or set TOUCHGATE_LEASE_DIR to another folder, where nobody who has the host by"
+        with pytest.raises(LeaseRefused, match=rf"can't be written by this user; {cure}"):
+            asking.acquire(Ask(Want(hosts=1), "x", timeout=0), on_wait=silent)
+        with pytest.raises(LeaseRefused, match=rf"can't be read by this user; {cure}"):
+            asking.status()
+
+    with take(shared):
+        assert as_user(50003, [], refused) == 0
+
+
+@root_only
+@linux
+def test_a_file_system_that_can_only_be_read(tmp_path):
+    with small(tmp_path, "size=64k") as point:
+        take(point).close()
+        subprocess.run(["mount", "-o", "remount,ro", point], check=True)
+        said = rf"the lease folder {point} lies on a file system that can only be read; mount it for writing"
+        with pytest.raises(LeaseRefused, match=said):
+            take(point)
+        assert [note.partition(";")[0] for note in engine(point).status().notes] == [said.partition(";")[0]]
 
 
 @forks

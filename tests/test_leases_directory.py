@@ -11,7 +11,7 @@ import pytest
 
 from touchgate.leases import directory as directories
 from touchgate.leases import files
-from touchgate.leases.engine import Ask, Grant
+from touchgate.leases.engine import Ask, Grant, LeaseMistake
 from touchgate.leases.files import FilesEngine, LeaseDirectory, LeaseRefused
 from touchgate.leases.model import Want
 
@@ -40,6 +40,12 @@ def test_the_named_folder_is_taken_and_made(tmp_path):
     assert stat.S_IMODE(chosen.path.stat().st_mode) == 0o700
 
 
+@pytest.mark.parametrize("named", ["leases", "./leases", "~/leases"])
+def test_a_relative_folder_is_refused(named):
+    with pytest.raises(LeaseMistake, match="no two runs would be kept apart; name the whole path, such as /"):
+        files.lease_directory({"TOUCHGATE_LEASE_DIR": named})
+
+
 def test_without_a_shared_folder_it_is_the_users_own(tmp_path, monkeypatch):
     monkeypatch.setattr(directories, "SHARED", (tmp_path / "not there",))
     monkeypatch.setattr(directories, "file_system", lambda _path: "ext4")
@@ -48,6 +54,11 @@ def test_without_a_shared_folder_it_is_the_users_own(tmp_path, monkeypatch):
         tmp_path / ".cache" / "touchgate" / "leases",
         shared=False,
         why="for this user alone: no shared folder is set up",
+        unasked=True,
+    )
+    assert chosen.alone == (
+        f"leases in {chosen.path} keep this user's own runs apart, nobody else's "
+        "(for this user alone: no shared folder is set up)"
     )
 
 
@@ -192,6 +203,30 @@ def test_a_file_system_without_locks_is_refused(lease, monkeypatch, number):
     monkeypatch.setattr("fcntl.flock", refuse)
     with pytest.raises(LeaseRefused, match="keeps no locks"):
         take(lease)
+
+
+def test_status_of_a_folder_that_holds_no_leases_says_why(tmp_path, monkeypatch):
+    (tmp_path / "file").touch()
+    (tmp_path / "folder").mkdir(mode=0o700)
+    (tmp_path / "link").symlink_to(tmp_path / "folder")
+    for name, why in (
+        ("file", "is not a folder; move it away, or set TOUCHGATE_LEASE_DIR to a folder"),
+        ("link", "is a symbolic link"),
+        ("file/below", "can't be looked at: Not a directory"),
+    ):
+        with pytest.raises(LeaseRefused, match=why):
+            FilesEngine(lease_in(tmp_path / name)).status()
+    (tmp_path / "folder").chmod(0o777)
+    seen = FilesEngine(lease_in(tmp_path / "folder")).status()
+    (note,) = seen.notes
+    assert note == (
+        f"the lease folder {tmp_path}/folder can be written by everybody, who could delete a lock that is held; "
+        f"chgrp GROUP {tmp_path}/folder && chmod 2770 {tmp_path}/folder, as the folder's owner"
+    )
+    monkeypatch.setattr(directories, "file_system", lambda _path: "nfs4")
+    (tmp_path / "far").mkdir(mode=0o700)
+    with pytest.raises(LeaseRefused, match="lies on nfs4, where a lock may not be seen by the host's other runs"):
+        FilesEngine(lease_in(tmp_path / "far")).status()
 
 
 def test_status_of_a_folder_that_is_not_there(tmp_path):

@@ -12,7 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from touchgate.leases.estimate import estimates
 from touchgate.leases.model import Decision, Granted, Holding, Host, Priority, Refused, Request, Share, Waiting, Want
-from touchgate.leases.schedule import candidates, in_order, schedule
+from touchgate.leases.schedule import UNDRAIN, candidates, in_order, schedule
 
 A, B, C = Host("a", ("a0", "a1")), Host("b", ("b0", "b1")), Host("c", ("c0", "c1", "c2", "c3"))
 ONE, TWO = Want(hosts=1), Want(hosts=2)
@@ -114,7 +114,7 @@ TABLE = {
         [],
         Decision(
             (Granted(3, (WHOLE_B,)),),
-            (Refused(1, "a is drained (fans)"), Refused(2, "a is drained (fans)")),
+            (Refused(1, f"a is drained (fans); {UNDRAIN}"), Refused(2, f"a is drained (fans); {UNDRAIN}")),
             (),
             (),
             None,

@@ -27,6 +27,7 @@ from touchgate.reports.terminal import Terminal
 from touchgate.results.store import ResultStore, StoreFault
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     from touchgate.edge.loader import TouchgateLoader
@@ -85,6 +86,7 @@ def prepare(
             checks = plan_checks(declared, plan, options, keyring, store, shadow)
         except ContentsFault as fault:
             raise UsageFault(str(fault)) from None
+        _refuse_lease_settings(checks, options)
     else:
         checks = ()
         keyring = Keyring(repo, declared.head, options.environ, devices.DeviceChoice(None, "", gpu_only=False))
@@ -112,6 +114,16 @@ def _shadowed(declared: Declared, plan: Plan, options: RunOptions) -> frozenset[
     from touchgate.edge import shadow  # noqa: PLC0415
 
     return shadow.choose(declared, plan, options.shadow)
+
+
+def _refuse_lease_settings(checks: Sequence[PlannedCheck], options: RunOptions) -> None:
+    """Before anything runs, where something will ask for a lease. Raises UsageFault."""
+    if any(check.place == "gpu" and check.stored is None for check in checks):
+        from touchgate.leases.choose import settings_fault  # noqa: PLC0415  a GPU's run only
+
+        mistaken = settings_fault(options.environ)
+        if mistaken:
+            raise UsageFault(mistaken)
 
 
 def _own_folder(folder: Path) -> Path:

@@ -31,7 +31,7 @@ def adopted(state: State, living: Iterable[int], reservation: int, wanted: Entry
     alone = replace(state.host(), drained="")  # a drain grants nothing new; what a reservation has, it has
     decided = schedule([alone], [wanted.request()], holdings, now)
     if decided.refused:
-        raise LeaseRefused(f"reservation {reservation}: {decided.refused[0].why}")
+        raise LeaseRefused(f"reservation {reservation}: {telling.why(decided.refused[0].why, host)}")
     if not decided.granted or decided.granted[0].within != reservation:
         keep = [one for one in runs if any(mine.meets(theirs) for mine in made.shares for theirs in one.shares)]
         who = "; ".join(telling.words(one) for run in keep for one in telling.holders(run, host))

@@ -7,7 +7,7 @@ import socket
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from touchgate.leases.engine import LeaseRefused
+from touchgate.leases.engine import LeaseMistake
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -36,7 +36,7 @@ class Chosen:
 def chosen(environ: Mapping[str, str]) -> Chosen:
     """The engine that the settings name: TOUCHGATE_POSTGRES, else a file of hosts, else files on this host.
 
-    Raises `LeaseRefused` where the file of hosts holds a mistake.
+    Raises `LeaseMistake` where the file of hosts holds one.
 
     >>> chosen({"TOUCHGATE_POSTGRES": "service=leases", "TOUCHGATE_HOST": "spark-1"})
     Chosen(kind='postgres', target='service=leases', host='spark-1')
@@ -61,7 +61,16 @@ def _hosts(environ: Mapping[str, str]) -> Hosts | None:
     try:
         return hosts_settings(environ)
     except Refusal as fault:
-        raise LeaseRefused(str(fault)) from None
+        raise LeaseMistake(str(fault)) from None
+
+
+def settings_fault(environ: Mapping[str, str]) -> str:
+    """What can't be meant in the settings of leases, "" where all can. Asks no host and makes nothing."""
+    try:
+        directory(environ, chosen(environ))
+    except LeaseMistake as fault:
+        return str(fault)
+    return ""
 
 
 def directory(environ: Mapping[str, str], choice: Chosen) -> LeaseDirectory:

@@ -24,6 +24,10 @@ class LeaseRefused(LeaseFault):
     """It can't be granted here: an unsafe folder, a drained host, more GPUs than there are."""
 
 
+class LeaseMistake(LeaseRefused):
+    """Settings that can't be meant: a lease folder that is no whole path, a faulty file of hosts. Exit 3."""
+
+
 class LeaseUnfit(LeaseFault):
     """Another host that was granted is not fit, or not known to be: a line, then who is in the way. Exit 69."""
 
@@ -38,6 +42,10 @@ class LeaseCancelled(LeaseFault):
 
 class LeaseLost(LeaseFault):
     """It was granted and is not this run's any more: a newer token, a lock file replaced, a connection cut."""
+
+
+class LeaseUntold(LeaseLost):
+    """What excludes others is this run's still, and a queue of a newer touchgate may say more than can be read."""
 
 
 @dataclass(frozen=True)

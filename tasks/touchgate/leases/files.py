@@ -12,9 +12,9 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from touchgate.leases import audit, clock, holder, process, record, telling
+from touchgate.leases import audit, belt, clock, holder, process, record, telling
 from touchgate.leases.adopting import adopted
-from touchgate.leases.directory import LeaseDirectory, lease_directory, prepare
+from touchgate.leases.directory import LeaseDirectory, absent, lease_directory, prepare, unfit, unseen
 from touchgate.leases.engine import HostState, LeaseCancelled, LeaseLost, LeaseRefused, LeaseTimeout, Status
 from touchgate.leases.grant import FilesGrant
 from touchgate.leases.holder import user_name
@@ -141,7 +141,7 @@ class FilesEngine:
                 url=entry.url,
             )
         )
-        grant.notes = tuple(filter(None, (note, fault)))
+        grant.notes = tuple(filter(None, (self.directory.alone, note, fault)))
         grant.took()
         return grant
 
@@ -156,10 +156,13 @@ class FilesEngine:
     def status(self) -> Status:
         """Who holds what, and who waits. Takes no lock."""
         path = self.directory.path
-        if not path.is_dir():
+        if absent(path):
             return Status(self.where, (HostState(self._host, self._gpus),))
+        hidden = unseen(path)
+        if hidden is not None:
+            raise LeaseRefused(hidden)
+        notes = [fault for fault in (unfit(path),) if fault]
         queue = self._queue()
-        notes: list[str] = []
         state = queue.read()
         if state is None:
             state = State("")
@@ -169,10 +172,14 @@ class FilesEngine:
         living: dict[int, bool] = {}
 
         def alive(one: Entry) -> bool:
-            return living.setdefault(one.id, queue.tickets.alive(one.id))
+            if one.id not in living:
+                living[one.id] = queue.tickets.alive(one.id) or self._locked(one)
+            return living[one.id]
 
         def note(one: Entry) -> str:
-            return _fate(queue, one) if alive(one) else "killed; whoever asks next finds its lease free"
+            if not alive(one):
+                return "killed; whoever asks next finds its lease free"
+            return _fate(queue, one) if queue.tickets.alive(one.id) else "its ticket was deleted while it held it"
 
         found = telling.held(state, self._host, alive, note)
         gone = [one.id for one in state.entries.values() if one.state == WAITING and one.runs and not alive(one)]
@@ -185,6 +192,14 @@ class FilesEngine:
             notes=tuple(notes),
         )
 
+    def _locked(self, one: Entry) -> bool:
+        """Whether a holder whose ticket is gone still has what excludes: then nobody else can have that."""
+        if one.state != HELD:
+            return False
+        names = (lock.stem for lock, exclusive in belt.paths(self.directory.path, one.shares) if exclusive)
+        seen = [told for name in names for told in holder.status(self.directory.path, name)]
+        return any(told.alive and told.token == one.token for told in seen)
+
     def _beneath(self, found: list[Holder]) -> list[Holder]:
         """Who has a lock that the queue knows nothing of."""
         path = self.directory.path
@@ -196,7 +211,8 @@ class FilesEngine:
                 told = telling.named(one, self._host)
                 if told.token not in known and not (told.token is None and told.resource in busy):
                     listed.append(told)
-        return listed
+        shared = None if any(one.alive for one in (*found, *listed)) else holder.sharer(path)
+        return listed if shared is None else [*listed, telling.named(shared, self._host)]
 
     def reserve(self, want: Want, seconds: float, why: str, sha: str | None = None) -> int:
         """Be next for `seconds`, from when it is free; the reservation's id. It holds by the clock, without a process."""
@@ -209,13 +225,16 @@ class FilesEngine:
             state, events = ghosts(self._known(state), queue.tickets)
             entry = replace(wanted, id=state.next)
             made[:] = [entry.id]
-            return state.put(entry), [*events, Event("reserved", entry)]
+            state = state.put(entry)
+            refused = [one.id for one in state.decide(clock.now()).refused]
+            told = [] if entry.id in refused else [Event("reserved", entry)]  # the turn tells of a refusal
+            return state, [*events, *told]
 
         queue = self._ready()
         done = self._change(queue, enter)
         refused = {one.id: one.why for one in done.decision.refused}
         if made[0] in refused:
-            raise LeaseRefused(refused[made[0]])
+            raise LeaseRefused(telling.why(refused[made[0]], self._host))
         return made[0]
 
     def adopt(self, reservation: int, ask: Ask, sha: str | None) -> Grant:
@@ -282,13 +301,18 @@ class FilesEngine:
         self._drain(host, record.printable(why) or "drained", "drained")
 
     def undrain(self, host: str) -> None:
-        """Take a drain back."""
+        """Take a drain back; of a host that is not drained nothing is changed."""
         self._drain(host, "", "undrained")
 
     def _drain(self, host: str, why: str, kind: str) -> None:
         if host != self._host:
             raise LeaseRefused(f"there is no host {host}; there is {self._host}")
-        self._change(self._ready(), lambda state: (replace(state, drained=why), [Event(kind, None, why)]))
+
+        def change(state: State) -> tuple[State, list[Event]]:
+            events = [Event(kind, None, why)] if why or state.drained else []
+            return replace(state, drained=why), events
+
+        self._change(self._ready(), change)
 
     def _change(self, queue: Queue, change: Callable[[State], tuple[State, list[Event]]]) -> Turn:
         """A person's change: on disk before it is told of."""

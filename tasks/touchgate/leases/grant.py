@@ -6,7 +6,7 @@ import os
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from touchgate.leases.engine import LeaseLost
+from touchgate.leases.engine import LeaseLost, LeaseRefused, LeaseUntold
 from touchgate.leases.queue import QueueUnavailable, content_of
 from touchgate.leases.state import HELD, Event
 
@@ -54,7 +54,11 @@ class FilesGrant:
         """To whom the queue gave what this run has, or ""."""
         if self._ticket is None:
             return ""
-        state = self._queue.read()
+        try:
+            state = self._queue.read()
+        except LeaseRefused as newer:
+            why = f"whether the lease (token {self.token}) was given to another run can't be told: {newer}"
+            raise LeaseUntold(why) from None
         for other in () if state is None else state.entries.values():
             if other.state != HELD or other.reserves or other.id == self._entry.id:
                 continue
@@ -74,8 +78,9 @@ class FilesGrant:
             return
         try:
             if self._ticket is not None:
-                # Whoever watches its end finds it dead, if this can't be done.
-                with suppress(QueueUnavailable):
+                # Whoever watches its end finds it dead, if this can't be done; a newer touchgate's queue is no reason
+                # to say that what ran under the lease went wrong.
+                with suppress(QueueUnavailable, LeaseRefused):
                     self._queue.change(self._leave)
         finally:
             self._belt.close(ended=True)

@@ -62,6 +62,15 @@ def status(folder: Path, resource: str = RESOURCE) -> list[Holder]:
     return [of_record(entry, alive=False, note="killed, or its record could not be closed; the host is free")]
 
 
+def sharer(folder: Path) -> Holder | None:
+    """Whoever shares the host's lock, as leases of its GPUs do, who say so themselves; None where nobody is seen to."""
+    try:
+        seen = (folder / f"{RESOURCE}.lock").lstat()
+    except OSError:
+        return None
+    return who_has(None, seen) if process.taker(seen, "READ") is not None else None
+
+
 def _without_lock_file(entry: record.Record | None) -> list[Holder]:
     if entry is None or entry.ended is not None:
         return []
@@ -88,15 +97,17 @@ def who_has(entry: record.Record | None, lock: os.stat_result, resource: str = R
     if entry is not None and entry.ended is None and entry.inode == lock.st_ino and running(entry) is not False:
         return of_record(entry, alive=True)
     keepers = process.keepers(lock)
-    if entry is not None and entry.inode == lock.st_ino:
-        taker = process.taker(lock)
-        if entry.pid in (taker or entry.pid, *keepers) or not keepers:
-            how = "has ended" if entry.ended is not None else "was killed"
-            return of_record(entry, alive=True, note=f"the run {how}; {kept_by(keepers)}")
+    taker = process.taker(lock)
+    shared = taker is None and process.taker(lock, "READ") is not None  # a lease locks what it has a record of alone
+    fits = entry is not None and entry.inode == lock.st_ino and not shared
+    if entry is not None and fits and (entry.pid in (taker or entry.pid, *keepers) or not keepers):
+        how = "has ended" if entry.ended is not None else "was killed"
+        return of_record(entry, alive=True, note=f"the run {how}; {kept_by(keepers)}")
     if not keepers:
         return unknown("no readable record says who", resource)
     names = kept_by(keepers)
-    return replace(unknown(f"no record fits; {names}", resource), pid=keepers[0], user=owner_name(keepers[0]))
+    note = f"locked past the queue, without a record; {names}"
+    return replace(unknown(note, resource), pid=keepers[0], user=owner_name(keepers[0]))
 
 
 def kept_by(keepers: tuple[int, ...]) -> str:

@@ -100,8 +100,10 @@ def _fdinfo(process: Path, descriptor: str) -> str:
     return (process / "fdinfo" / descriptor).read_text(encoding="ascii", errors="replace")
 
 
-def taker(lock: os.stat_result) -> int | None:
+def taker(lock: os.stat_result, kind: str = "WRITE") -> int | None:
     """The process that took the flock on the file `lock`, by /proc/locks; 0 where it is hidden; None: no lock listed.
+
+    kind: WRITE, which keeps everybody out, or READ, which several share.
 
     It tells of a lock without touching it. None is no proof that there is none: what another namespace's process
     took is not listed.
@@ -111,7 +113,7 @@ def taker(lock: os.stat_result) -> int | None:
         for line in (PROC / "locks").read_text(encoding="ascii").splitlines():
             fields = line.split()
             # "1: FLOCK  ADVISORY  WRITE 4121 fe:00:1234 0 EOF"; those that wait have "->" in the second place.
-            if len(fields) >= 6 and fields[1] == "FLOCK" and fields[3] == "WRITE" and fields[5] == wanted:  # noqa: PLR2004
+            if len(fields) >= 6 and fields[1] == "FLOCK" and fields[3] == kind and fields[5] == wanted:  # noqa: PLR2004
                 return max(int(fields[4]), 0)
     return None
 

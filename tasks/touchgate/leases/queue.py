@@ -18,8 +18,9 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from touchgate.leases import audit, clock
+from touchgate.leases import audit, clock, process
 from touchgate.leases.engine import LeaseRefused
+from touchgate.leases.holder import kept_by
 from touchgate.leases.state import (
     WAITING,
     Entry,
@@ -203,9 +204,17 @@ class Queue:
             if time.monotonic() - began > PATIENCE:
                 raise QueueUnavailable(
                     f"the queue {self._lock} is held for more than {PATIENCE:.0f} s, as by a process that was stopped in it"
+                    + self._who()
                 )
             time.sleep(PAUSES[min(looks, len(PAUSES) - 1)])
             looks += 1
+
+    def _who(self) -> str:
+        """Who has the queue's lock, as far as /proc tells."""
+        with suppress(OSError):
+            keepers = process.keepers(os.stat(self._lock))  # noqa: PTH116
+            return f"; {kept_by(keepers)}" if keepers else ""
+        return ""
 
     def _open_lock(self) -> int:
         flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK

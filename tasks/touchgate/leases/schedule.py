@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from touchgate.leases.model import Host, Want
 
 
+UNDRAIN = "`doit lease undrain [HOST]` takes a drain back"
+
+
 def in_order(requests: Iterable[Request]) -> list[Request]:
     """The queue: classes in order, inside a class by arrival."""
     return sorted(requests, key=lambda request: (request.priority, request.id))
@@ -77,7 +80,7 @@ def _impossible(hosts: Sequence[Host], request: Request, now: float) -> str:
     named = [known[name] for name in want.names] or list(hosts)
     drained = [host for host in named if host.drained]
     if drained:
-        return "; ".join(f"{host.name} is drained ({host.drained})" for host in drained)
+        return "; ".join([*(f"{host.name} is drained ({host.drained})" for host in drained), UNDRAIN])
     if want.hosts:
         return f"{want.hosts} hosts are wanted, and there {_is(len(named))}"
     most = max((len(_usable(host, want)) for host in named), default=0)

@@ -11,7 +11,7 @@ from touchgate.leases.estimate import estimates
 from touchgate.leases.holder import RESOURCE
 from touchgate.leases.model import Priority
 from touchgate.leases.record import printable
-from touchgate.leases.state import HELD, WAITING
+from touchgate.leases.state import HELD, HOST, WAITING
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -34,6 +34,11 @@ def named(holder: Holder, host: str) -> Holder:
     if resource == RESOURCE:
         return replace(holder, resource=host)
     return replace(holder, resource=f"{host}/{resource.removeprefix('gpu-')}")
+
+
+def why(reason: str, host: str) -> str:
+    """A refusal of the scheduler, with this host's name and the cure."""
+    return reason.replace(HOST, host, 1) if reason.startswith(HOST) else reason
 
 
 def words(holder: Holder) -> str:

@@ -65,7 +65,7 @@ def _shares(queue: Queue, wanted: Entry, state: State, patience: Patience) -> tu
         if decided.granted:
             return decided.granted[0].shares, Place(0, ())
     if decided.refused:
-        raise LeaseRefused(decided.refused[0].why)
+        raise LeaseRefused(telling.why(decided.refused[0].why, patience.host))
     return (), Place(1, tuple(holder for one in kept for holder in telling.holders(one, patience.host)))
 
 

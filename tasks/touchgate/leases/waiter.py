@@ -106,7 +106,8 @@ class Waiter:
             return state.without([self.entry.id]), told
 
         try:
-            with suppress(QueueUnavailable):  # it is dead all the same, and whoever watches it is told
+            # It is dead all the same, and whoever watches it is told; a newer touchgate's queue is that one's to tidy.
+            with suppress(QueueUnavailable, LeaseRefused):
                 self.queue.change(leave)
         finally:
             self.ticket.close()
@@ -177,7 +178,7 @@ class Waiter:
         if own.state == CANCELLED:
             raise LeaseCancelled(own.why)
         if own.state == REFUSED:
-            raise LeaseRefused(own.why)
+            raise LeaseRefused(telling.why(own.why, self.patience.host))
         if own.state == LATE or self.patience.over():
             raise self.patience.late(telling.place(state, own, self.patience.host))
         self.patience.ask()

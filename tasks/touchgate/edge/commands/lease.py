@@ -92,8 +92,8 @@ drain: grant nothing new on a host; what runs there goes on. undrain takes that 
 
 log: the last lines of what happened. doctor: whether leases here keep runs apart, and with --fix make it so.
 
-Exit codes: 0; 3 wrong usage; 69 the host is not fit; 75 not granted, or leases can't be used here; 130 interrupted; `run`:
-that of CMD."""
+Exit codes: 0; 1 doctor found something wrong; 3 wrong usage or settings; 69 the host is not fit; 75 not granted, or leases
+can't be used here; 130 interrupted; `run`: that of CMD."""
     cmd_options = tuple(_option(name) for name in HELP)
 
     def parse_execute(self, in_args: list[str]) -> int:
@@ -106,11 +106,13 @@ that of CMD."""
 
     def execute(self, opt_values: Any, pos_args: list[str]) -> int:
         """A lease belongs to hosts, not to a repository: no repository is needed."""
-        from touchgate.leases.engine import LeaseFault  # noqa: PLC0415
+        from touchgate.leases.engine import LeaseFault, LeaseMistake  # noqa: PLC0415
 
         def act() -> int:
             try:
                 return self._act(opt_values, pos_args or ["status"])
+            except LeaseMistake as fault:
+                return refuse(str(fault))
             except LeaseFault as fault:
                 return refuse(str(fault), code=NOT_GRANTED)
             except KeyboardInterrupt:
@@ -153,6 +155,8 @@ def _refuse_strange(action: str, arguments: list[str], given: Mapping[str, Any],
         if name not in known.options:
             of = [other for other, one in ACTIONS.items() if name in one.options]
             raise UsageFault(f"`doit lease {action}` takes no --{name}; it is for {', '.join(of)}")
+    if "json" in given and "metrics" in given:
+        raise UsageFault("--json and --metrics: one of the two")
     if action == "run":
         if arguments or not command:
             raise UsageFault("`doit lease run [--gpus N | --hosts N] -- CMD ...`: the command stands behind `--`")

@@ -12,7 +12,8 @@ from touchgate.edge.commands.lease_run import seen_gpus, want_of
 from touchgate.edge.durations import seconds_of
 from touchgate.edge.usage import UsageFault
 from touchgate.leases import choose
-from touchgate.reports.words import duration
+from touchgate.reports.style import printable
+from touchgate.reports.words import duration, moment
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -28,16 +29,41 @@ def act(action: str, arguments: Sequence[str], given: Mapping[str, Any]) -> int:
     if action == "cancel":
         return _cancel(engine, arguments[0], as_json="json" in given)
     host = arguments[0] if arguments else leasing.this_host(os.environ)
-    _known(engine.status(), host)
+    status = engine.status()
+    _known(status, host)
     if action == "drain":
         if not given.get("why"):
             raise UsageFault("`doit lease drain [HOST] --why TEXT`: people who wait are told why")
         engine.drain(host, str(given["why"]))
         print(f"{host} is drained: who holds it goes on, nobody else gets it. `doit lease undrain {host}` takes that back")
-    else:
-        engine.undrain(host)
-        print(f"{host} is granted again")
+        for line in drained_reservations(status, host):
+            print(f"note: {printable(line)}")
+        return 0
+    engine.undrain(host)
+    was = any(one.drained for one in status.hosts if one.name == host)
+    print(f"{host} is granted again" if was or not status.hosts else f"{host} was not drained; nothing is changed")
     return 0
+
+
+def drained_reservations(status: Status, host: str) -> list[str]:
+    """What a drain of `host` costs those who reserved it: time goes on, and what has not begun is refused."""
+    begun = {one.id: one for one in status.holders if one.until and one.pid is None and _of(one.resource) == host}
+    lines = [
+        f"reservation {one.id} of {one.user} ({one.what}) ends at {moment(str(one.until))} all the same: the queue lets "
+        "no run in meanwhile, and the time is not given back"
+        for one in begun.values()
+    ]
+    if len(status.hosts) > 1:  # whether those that wait could have another one is not told
+        return lines
+    ahead = [one for one in status.queue if one.reserves]
+    return lines + [
+        f"reservation {one.id} of {one.user} ({one.what}) had not begun and is refused; it has to be asked for again"
+        for one in ahead
+    ]
+
+
+def _of(resource: str) -> str:
+    return resource.partition("/")[0]
 
 
 def _known(status: Status, host: str) -> None:

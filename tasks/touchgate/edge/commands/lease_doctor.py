@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import grp
 import os
+import re
 import shlex
 import stat
 import tempfile
@@ -18,6 +19,8 @@ from touchgate.edge.usage import UsageFault
 from touchgate.leases import choose
 from touchgate.leases.directory import SHARED, LeaseDirectory, lease_directory, unfit
 from touchgate.leases.engine import LeaseFault, LeaseRefused
+from touchgate.leases.holder import user_name
+from touchgate.leases.shared import modes
 from touchgate.reports.style import printable
 
 if TYPE_CHECKING:
@@ -27,6 +30,10 @@ IN_CONTAINER = (Path("/.dockerenv"), Path("/run/.containerenv"))
 LITTLE_SPACE = 1 << 20
 """Bytes. Leases need some kilobytes."""
 FEW_FILES = 100
+OF_LEASES = re.compile(
+    r"(queue\.json|(host|gpu-.*)\.json)(\.new)?|(queue|host|gpu-.*)\.lock|tickets|audit\.jsonl(\.\d)?|\.doctor-.*"
+)
+"""Names in a lease folder."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +64,7 @@ def doctor(given: Mapping[str, Any]) -> int:
 
 
 def _directory(environ: Mapping[str, str]) -> LeaseDirectory:
-    """The folder of this host's leases, whatever is wrong with the settings."""
+    """The folder of this host's leases, whatever is wrong with other settings. Raises `LeaseMistake`: it is named wrongly."""
     try:
         return choose.directory(environ, choose.chosen(environ))
     except LeaseFault:
@@ -95,6 +102,7 @@ def _folder(directory: LeaseDirectory) -> list[Finding]:
         found.append(Finding(True, f"{path} is shared by the group {_group(seen.st_gid)} ({directory.why})"))
     fault = excludes(path)
     found.append(Finding(False, fault) if fault else Finding(True, f"a lock in {path} keeps a second one out"))
+    found += [Finding(False, text, cure) for text, cure in kept_to_one(path)]
     return found + _room(path) + _container(path)
 
 
@@ -118,6 +126,34 @@ def excludes(path: Path) -> str:
             return f"two locks on one file in {path} were had at once: its file system keeps nobody out"
     except OSError as fault:
         return f"no file in {path} can be made and locked: {fault.strerror}"
+
+
+def kept_to_one(path: Path) -> list[tuple[str, str]]:
+    """The files in a lease folder that some who share it can't open, or that are no files, each with its cure."""
+    shared, found = modes(path), []
+    for one in sorted((*path.glob("*.lock"), *path.glob("queue.json"), *path.glob("tickets"))):
+        try:
+            seen = one.lstat()
+        except OSError:  # it has gone meanwhile
+            continue
+        mode, folder = stat.S_IMODE(seen.st_mode), one.name == "tickets"
+        if not (stat.S_ISDIR if folder else stat.S_ISREG)(seen.st_mode):
+            found.append((f"{one} is no {'folder' if folder else 'regular file'}", "move it away"))
+            continue
+        owner = f"{one} belongs to {user_name(seen.st_uid)}, mode {mode:04o}"
+        if shared.group is None:
+            if os.geteuid() not in (0, seen.st_uid):
+                found.append(
+                    (f"{owner}, in a folder that is another's", "move it away, when `doit lease status` names no holder")
+                )
+            continue
+        wanted = shared.folder & 0o777 if folder else shared.file
+        if seen.st_gid != shared.group or mode & wanted != wanted:
+            cure = f"chgrp {_group(shared.group)} {one} && chmod {shared.folder if folder else shared.file:04o} {one}"
+            found.append(
+                (f"{owner}: others of the group {_group(shared.group)} can't use it", f"{cure}, as its owner or root")
+            )
+    return found
 
 
 def _room(path: Path) -> list[Finding]:
@@ -159,6 +195,8 @@ def _set_up(path: Path, group: int, mode: int) -> list[Finding]:
     wanted = (stat.S_IMODE(before.st_mode) if before else None, before.st_gid if before else None)
     if before is not None and wanted == (mode, group if group >= 0 else before.st_gid):
         return []
+    if before is not None:
+        _refuse_others(path, before)
     try:
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
         os.chown(path, -1, group)
@@ -169,6 +207,26 @@ def _set_up(path: Path, group: int, mode: int) -> list[Finding]:
             f"{path} can't be set up by this user: {fault.strerror}; as root: doit lease doctor --fix{name}"
         ) from None
     return [Finding(None, f"{path} is set up now, mode {mode:04o}" + (f", group {_group(group)}" if group >= 0 else ""))]
+
+
+def _refuse_others(path: Path, seen: os.stat_result) -> None:
+    """Raises `LeaseRefused` for a folder that may be for more than leases: its mode is not this command's to change."""
+    left = "it is left as it is"
+    if seen.st_mode & stat.S_ISVTX:
+        raise LeaseRefused(
+            f"{path} is sticky, as folders that all users write into are (/tmp): {left}; name a folder for leases alone, "
+            f"or, if it is one, `chmod -t {path}` first"
+        )
+    try:
+        names = sorted(one.name for one in path.iterdir() if not OF_LEASES.fullmatch(one.name))
+    except OSError as fault:
+        raise LeaseRefused(f"{path} can't be looked into: {fault.strerror}; {left}") from None
+    if names:
+        more = f" and {len(names) - 3} more" if len(names) > 3 else ""  # noqa: PLR2004
+        raise LeaseRefused(
+            f"{path} holds what is not of leases ({printable(', '.join(names[:3]))}{more}): {left}; "
+            "name a folder for leases alone"
+        )
 
 
 def _group(number: int) -> str:

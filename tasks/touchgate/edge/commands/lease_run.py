@@ -17,6 +17,7 @@ from touchgate.edge.commands.base import refuse
 from touchgate.edge.devices import DeviceChoice
 from touchgate.edge.usage import UsageFault
 from touchgate.gate.model import DeviceWish
+from touchgate.leases.engine import LeaseFault, LeaseUntold
 from touchgate.leases.model import Want
 from touchgate.reports.model import UNFIT
 from touchgate.reports.style import printable
@@ -24,6 +25,8 @@ from touchgate.reports.terminal import Terminal
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from touchgate.leases.engine import Grant
 
 NOT_EXECUTABLE, NOT_FOUND = 126, 127
 """As a shell answers."""
@@ -104,8 +107,19 @@ def _under_lease(
         _note(lease.notes)
         wish = DeviceWish("gpu", wanted.want.gpus) if wanted.want.gpus else DeviceWish("host")
         code = _run(command, {**environ, **lease.environment(wish)}, lease.grant.descriptors, relay)
+        _tell_lost(lease.grant)
     _note(leasing.left_behind(lease))
     return code
+
+
+def _tell_lost(grant: Grant) -> None:
+    """A command is not looked at while it runs; whoever reads its numbers must know that it may not have been alone."""
+    try:
+        grant.check()
+    except LeaseUntold:
+        return
+    except LeaseFault as fault:
+        _note([f"{fault}; the command may not have been alone on the host"])
 
 
 def _note(lines: Iterable[str]) -> None:

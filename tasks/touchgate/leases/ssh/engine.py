@@ -211,7 +211,10 @@ class SshEngine:
                     except LeaseFault as fault:
                         notes.append(f"not seen: {fault}")
             if self._files is not None and self._local:
-                found[self._local] = self._files.status()
+                try:
+                    found[self._local] = self._files.status()
+                except LeaseFault as fault:
+                    notes.append(f"not seen: {self._local}: {fault}")
             for name, connection in connections.items():
                 try:
                     connection.hello()

@@ -6,6 +6,7 @@ import os
 import re
 import socket
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from touchgate.gate import located
@@ -66,15 +67,25 @@ def hosts_settings(environ: Mapping[str, str] = os.environ) -> Hosts | None:
     path = hosts_file(environ)
     if path is None:
         return None
+    named = environ.get(VARIABLE)
+    if named and not Path(named).is_absolute():
+        raise Refusal(
+            f"{VARIABLE} is '{named}', which is another file wherever a run is started; name the whole path, such as {path}"
+        )
     try:
         with path.open("rb") as file:
             content = file.read(LARGEST + 1)
     except FileNotFoundError:
-        raise Refusal(f"{VARIABLE} names {path}, which is not there") from None
+        raise Refusal(
+            f"{VARIABLE} names {path}, which is not there; name the file of hosts, or unset it: then leases are of this host"
+        ) from None
     except OSError as fault:
-        raise Refusal(f"the hosts' settings {path} can't be read: {fault.strerror}") from fault
+        raise Refusal(
+            f"the hosts' settings {path} can't be read: {fault.strerror}; let this user read them, or name another file "
+            f"by {VARIABLE}"
+        ) from fault
     if len(content) > LARGEST:
-        raise Refusal(f"the hosts' settings {path} are longer than {LARGEST} bytes")
+        raise Refusal(f"the hosts' settings {path} are longer than {LARGEST} bytes, and at most {MOST} hosts stand in them")
     found = parse(content, str(path), environ.get("TOUCHGATE_HOST") or "", socket.gethostname())
     return found if found.hosts else None
 
