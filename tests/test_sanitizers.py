@@ -30,7 +30,7 @@ PASS = Outcome(Verdict.PASSED, device=GPU, cases=6, worst={"error": 0.0}, facts=
 VERSION = "NVIDIA (R) Compute Sanitizer\nVersion 2025.3.1.0 (build 36400806) (public-release)"
 
 TOOL = f"""#!{sys.executable}
-import json, pathlib, sys, time
+import json, os, pathlib, subprocess, sys, time
 here = pathlib.Path(__file__).parent
 plan = json.loads((here / "plan.json").read_text())
 if sys.argv[1:] == ["--version"]:
@@ -44,8 +44,8 @@ if plan.get("reply"):
     pathlib.Path(request["reply"]).write_text(json.dumps(plan["reply"]))
 if plan.get("text") is not None:
     pathlib.Path(sys.argv[sys.argv.index("--log-file") + 1]).write_text(plan["text"])
+(here / "fds").write_text(json.dumps([fd for fd in plan.get("fds", ()) if os.path.exists("/dev/fd/%d" % fd)]))
 if plan.get("hang"):
-    import os, subprocess
     child = subprocess.Popen(["sleep", "60"])
     (here / "pids").write_text(f"{{os.getpid()}} {{child.pid}}")
     time.sleep(60)
@@ -270,6 +270,16 @@ def test_a_tool_that_does_not_start_is_unmeasured(machine):
     (machine.toolkit / "compute-sanitizer").write_text("#!/nowhere/python\n")
     with pytest.raises(Unavailable, match="compute-sanitizer does not start"):
         machine.run()
+
+
+def test_the_lease_s_descriptors_are_handed_on(machine):
+    read, write = os.pipe()
+    machine.plan(text=CLEAN, fds=[read, write])
+    for fds in ((), (write,), (read, write)):
+        assert machine.run(inherited_fds=fds).verdict is Verdict.PASSED
+        assert json.loads((machine.toolkit / "fds").read_text()) == list(fds)
+    os.close(read)
+    os.close(write)
 
 
 def test_the_tool_and_its_program_end_with_the_check(machine):

@@ -65,7 +65,9 @@ def test_what_only_a_poor_case_shows_is_shown_by_it():
 
 
 def test_a_case_without_elements_is_none():
-    assert names([case(0, way="a"), case(0, "int32")]) == []
+    assert names([case(0, way="a"), case(1, way="a")]) == ["float32 1 a"]
+    with pytest.raises(OracleFault, match=r"^none of its cases is fit for the sanitizers: each has an array without elements"):
+        selected(oracle_of(), [case(0, way="a"), case(0, "int32")])
 
 
 def test_large_cases_are_looked_at_only_where_there_are_no_others():

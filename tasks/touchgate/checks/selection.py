@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from touchgate.checks.cases import OracleFault
 from touchgate.checks.placement import Layout
 from touchgate.checks.problems import ask
 from touchgate.checks.trials import Trial, trials
@@ -27,7 +28,7 @@ def selected(oracle: Oracle, cases: Sequence[Case]) -> list[Case]:
 
     A sort is an element type with one value of a parameter that is text (a way, an operation, a kind of values). Looked
     at are the cases that run emulated too, where there are any: the others are large. Ragged ones come first, since most
-    faults sit in a tail. Raises `OracleFault`.
+    faults sit in a tail. Raises `OracleFault`, also where no case is fit.
     """
     marked = [case for case in cases if case.sanitize]
     if marked:
@@ -41,6 +42,10 @@ def selected(oracle: Oracle, cases: Sequence[Case]) -> list[Case]:
         if sizes[case.name][1] and not sorts <= seen:
             seen |= sorts
             chosen.add(case.name)
+    if not chosen:
+        raise OracleFault(
+            "none of its cases is fit for the sanitizers: each has an array without elements; mark some `sanitize`"
+        )
     return [case for case in small if case.name in chosen]
 
 
