@@ -256,7 +256,9 @@ def check(root: Path) -> list[Problem]:
         if not entry.is_dir() and entry.name not in COMPANIONS and not entry.name.startswith(".")
     ]
     for folder in top.iterdir():
-        if folder.is_dir() and not folder.name.startswith((".", "__")):
+        is_family = folder.is_dir() and not folder.name.startswith((".", "__"))
+        # A ladder alone says what somebody else's decoder must tell: there is no oracle to ask.
+        if is_family and (os.path.lexists(folder / MANIFEST) or not os.path.lexists(folder / LADDER)):
             problems += check_family(root, f"{FOLDER}/{folder.name}")
     return sorted(problems)
 

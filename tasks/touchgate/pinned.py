@@ -58,6 +58,15 @@ def problems(root: Path, target: str) -> list[Problem]:
     return sorted(Problem(file, number, message) for number, message in _wrong(found, manifest))
 
 
+def alone(root: Path, target: str) -> list[Problem]:
+    """What is wrong with the `ladder.txt` of a folder without a manifest."""
+    try:
+        found = read(root / target) if golden.within(root, target) else {}
+    except VectorFault as fault:
+        return [Problem(f"{target}/{FILE}", 1, str(fault))]
+    return [] if found else [Problem(f"{target}/{FILE}", 1, "has no rung, or leads out of the repository")]
+
+
 def _wrong(found: Mapping[Place, str], manifest: Mapping[str, Any]) -> Iterator[tuple[int, str]]:
     statuses = {entry["name"]: entry["status"] for entry in manifest["vectors"]}
     places = list(found)

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import threading
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, BinaryIO
@@ -175,12 +175,21 @@ class Ended:
         return f"ended by {self.signal.name}" + (f" (exit status {self.status})" if self.status > 0 else "")
 
 
-def run_logged(command: Sequence[str], *, cwd: Path, pass_fds: tuple[int, ...], expect: str | None = None) -> Ended:
+def run_logged(
+    command: Sequence[str],
+    *,
+    cwd: Path,
+    pass_fds: tuple[int, ...],
+    expect: str | None = None,
+    environ: Mapping[str, str] | None = None,
+    hear: Callable[[str], None] | None = None,
+) -> Ended:
     """Run a program, its output (both streams) into the check's log as it comes, and wait for its end.
 
-    expect: a regular expression that is searched in each line of the output. Raises OSError where it can't be started.
+    expect: a regular expression that is searched in each line of the output. environ: None for this process's. hear: is
+    given each line, from another thread. Raises OSError where it can't be started.
     """
-    reader = _Reader(re.compile(expect) if expect else None)
+    reader = _Reader(re.compile(expect) if expect else None, hear)
     with subprocess.Popen(
         command,
         cwd=cwd,
@@ -188,6 +197,7 @@ def run_logged(command: Sequence[str], *, cwd: Path, pass_fds: tuple[int, ...], 
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         pass_fds=pass_fds,
+        env=environ,
     ) as process:
         output = process.stdout
         if output is None:
@@ -207,11 +217,12 @@ def run_logged(command: Sequence[str], *, cwd: Path, pass_fds: tuple[int, ...], 
 class _Reader:
     """Copies a pipe to the log, line by line, so that memory stays small however much comes."""
 
-    def __init__(self, expected: re.Pattern[str] | None) -> None:
+    def __init__(self, expected: re.Pattern[str] | None, hear: Callable[[str], None] | None) -> None:
         self.tail: deque[str] = deque(maxlen=TAIL)
         self.matched = expected is None
         self.left = False
         self._expected = expected
+        self._hear = hear
 
     def read(self, pipe: BinaryIO) -> None:
         log: BinaryIO | None = sys.stdout.buffer
@@ -226,5 +237,7 @@ class _Reader:
                     line += f" (here the log ends: {error.strerror})".encode()
             text = line.decode("utf-8", "replace").rstrip("\r\n")
             self.tail.append(text)
+            if self._hear is not None:
+                self._hear(text)
             if self._expected is not None and not self.matched:
                 self.matched = self._expected.search(text) is not None

@@ -40,14 +40,14 @@ class CommandKind:
         if "\0" in declaration.target:
             raise DeclarationFault("`command` holds a NUL character, which no program can be given")
         listed_paths(declaration.options.get("inputs", []), "inputs")
-        _tools(declaration.options.get("tools", []))
+        tools_named(declaration.options.get("tools", []))
         _check_expect(declaration.options.get("expect"))
         first, _, more = declaration.target.strip().partition("\n")
         yield program_check(lane, declaration, f"{first} ..." if more else first)
 
     def inputs(self, spec: CheckSpec, root: Path, place: str) -> Inputs:  # noqa: ARG002
         """The files of `inputs`; the command's own text is in the declaration."""
-        tools = _tools(spec.options.get("tools", []))
+        tools = tools_named(spec.options.get("tools", []))
         files = tuple(dict.fromkeys(files_listed(root, spec.options.get("inputs", []))))
         return Inputs(files=files, tools=tuple(dict.fromkeys(("sh", *tools))))
 
@@ -65,7 +65,8 @@ class CommandKind:
         return Outcome(verdict, reason=reason, detail=ended.tail if shown else (), facts={"status": ended.status})
 
 
-def _tools(value: object) -> tuple[str, ...]:
+def tools_named(value: object) -> tuple[str, ...]:
+    """The names of an option `tools`. Raises `DeclarationFault`."""
     from touchgate.results.tools import KNOWN  # noqa: PLC0415  not needed where no lane has a command
 
     names = [value] if isinstance(value, str) else value

@@ -31,6 +31,8 @@ ALL_ARCHITECTURES = ("75", "80", "86", "87", "89", "90", "100", "110", "120", "1
 """What suite full compiles for."""
 
 _OPTION = "a list of compute capabilities without the dot, such as [87, 90, 121]"
+ARCHITECTURES_OPTION = f"{_OPTION}; default {', '.join(ARCHITECTURES)}"
+"""What the option is, wherever a kind takes it."""
 _ARCHITECTURE = re.compile(r"(?:sm_)?([1-9][0-9]{1,2}[af]?)")
 _LINES = 40
 
@@ -87,7 +89,7 @@ class CompileKind:
     """`compile: kernels/gemv/gemv.cu`."""
 
     name = "compile"
-    options: Mapping[str, str] = MappingProxyType({"architectures": f"{_OPTION}; default {', '.join(ARCHITECTURES)}"})
+    options: Mapping[str, str] = MappingProxyType({"architectures": ARCHITECTURES_OPTION})
 
     def expand(self, lane: Lane, declaration: CheckDeclaration, root: Path) -> Iterable[CheckSpec]:
         """Two checks, see `compile_specs`."""

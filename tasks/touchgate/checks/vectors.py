@@ -13,13 +13,14 @@ import os
 import posixpath
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from touchgate import golden, pinned
-from touchgate.checks import CheckSpec, Context, DeclarationFault, Inputs, matrix
-from touchgate.checks.compile import compile_specs
+from touchgate.checks import CheckSpec, Context, DeclarationFault, Inputs, foreign, matrix
+from touchgate.checks.compile import ARCHITECTURES_OPTION, compile_specs
 from touchgate.checks.includes import with_includes
 from touchgate.checks.oracles import oracle_files
 from touchgate.checks.specs import SANITIZE, measured_and_sanitized
@@ -35,16 +36,29 @@ SHOWN = 8
 """Problems of the folder that a failure lists."""
 
 
-@dataclass(frozen=True)
 class VectorsKind:
     """See the module."""
 
-    name: str = "vectors"
-    options: Mapping[str, str] = field(default_factory=dict)
+    name = "vectors"
+    options: Mapping[str, str] = MappingProxyType(
+        {
+            "architectures": ARCHITECTURES_OPTION,
+            "decoder": "a line for /bin/sh that decodes the folder in the place of our kernels, such as cargo test",
+            "inputs": "of `decoder`: further files, folders or patterns; a change touches the lane and decides about reuse",
+            "tools": "of `decoder`: names of tools whose versions decide about reuse, such as cargo, rustc, python",
+        }
+    )
 
     def expand(self, lane: Lane, declaration: CheckDeclaration, root: Path) -> Iterable[CheckSpec]:
         """The conformance check, its sanitized twin, and the compile checks of the decoder's kernel."""
         target = declaration.target
+        if foreign.DECODER in declaration.options:
+            _folder(root, target)
+            yield foreign.spec_of(lane, declaration, root)
+            return
+        for option in ("inputs", "tools"):
+            if option in declaration.options:
+                raise DeclarationFault(f"`{option}` goes with `decoder`, the command that decodes these vectors")
         head = _head(root, target)
         yield from measured_and_sanitized(
             self.name,
@@ -58,6 +72,8 @@ class VectorsKind:
 
     def inputs(self, spec: CheckSpec, root: Path, place: str) -> Inputs:
         """The whole folder, the decoder with what it imports, its kernel with what that includes."""
+        if foreign.DECODER in spec.options:
+            return foreign.inputs(spec, root)
         folder = root / spec.target
         files = {f"{spec.target}/{path}" for path in golden.present(folder)}
         leg = str(spec.options.get(matrix.LEG, ""))
@@ -74,6 +90,9 @@ class VectorsKind:
 
     def run(self, spec: CheckSpec, context: Context) -> Outcome:
         """Lint the folder, decode everything, compare."""
+        if foreign.DECODER in spec.options:
+            faults = foreign.problems(context.root, spec.target)
+            return _damaged(context.root / spec.target, faults) if faults else foreign.run(spec, context)
         problems = golden.check_family(context.root, spec.target) or pinned.problems(context.root, spec.target)
         if problems:
             return _damaged(context.root / spec.target, problems)
@@ -116,11 +135,15 @@ def _emulated(context: Context, *, always: bool) -> Beside:
     return Beside(emulated.EmulatedDevice.name, lambda: emulated.open_device(context.build_dir), always)
 
 
-def _head(root: Path, target: str) -> golden.Head:
+def _folder(root: Path, target: str) -> None:
     if not golden.within(root, posixpath.normpath(target)):
         raise DeclarationFault(f"vectors: '{target}' is not below the repository's root")
     if not (root / target).is_dir():
         raise DeclarationFault(f"there is no folder {target}; a vectors check names a folder with a {MANIFEST}")
+
+
+def _head(root: Path, target: str) -> golden.Head:
+    _folder(root, target)
     try:
         head = golden.read_head(root / target)
     except VectorFault as fault:

@@ -14,7 +14,7 @@ from contextlib import suppress
 from touchgate.gate import listed
 from touchgate.gate.git import GitFault
 from touchgate.gate.model import Included
-from touchgate.gate.named import of_lane, untold_of_check
+from touchgate.gate.named import of_lane, read_as, untold_of_check
 from touchgate.gate.patterns import PatternList
 from touchgate.gate.plan import ATTRIBUTES, is_attributes, untouched
 from touchgate.gate.values import TYPE_CHECKING, NamedTuple
@@ -116,7 +116,7 @@ def untold_words(lane: Lane, is_there: Callable[[str], bool]) -> tuple[str, ...]
     return tuple(
         f"{check.at.file}:{check.at.line} {one.text}"
         for check in lane.checks
-        for one in untold_of_check(check.kind, check.target)
+        for one in untold_of_check(*read_as(check))
         if not any(path and is_there(path) for path in one.behind)
     )
 

@@ -17,7 +17,7 @@ from touchgate.gate.shell_words import UNKNOWN, Word, tokens
 from touchgate.gate.values import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from touchgate.gate.model import Lane
+    from touchgate.gate.model import CheckDeclaration, Lane
     from touchgate.gate.names import Untold
 
 SOURCE = (".py", ".pyi", ".c", ".cc", ".cpp", ".cxx", ".cu", ".cuh", ".h", ".hh", ".hpp", ".rs")
@@ -31,7 +31,13 @@ _IMPLICIT = "{c,cc,cpp,cxx,C,cu,m,s,S,f,f90}"
 
 def of_lane(lane: Lane) -> tuple[Name, ...]:
     """What a lane's checks name."""
-    return tuple(dict.fromkeys(name for check in lane.checks for name in of_check(check.kind, check.target)))
+    return tuple(dict.fromkeys(name for check in lane.checks for name in of_check(*read_as(check))))
+
+
+def read_as(check: CheckDeclaration) -> tuple[str, str]:
+    """The kind and target that tell what a check names: of vectors with a `decoder`, that command's."""
+    decoder = check.options.get("decoder") if check.kind == "vectors" else None
+    return ("command", decoder) if isinstance(decoder, str) else (check.kind, check.target)
 
 
 def of_check(kind: str, target: str) -> tuple[Name, ...]:

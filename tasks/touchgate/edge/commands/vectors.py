@@ -87,6 +87,9 @@ def _check(root: Path, *, as_json: bool) -> int:
         if not faulty & {f"{target}/{golden.MANIFEST}", golden.FOLDER}:
             problems += sorted({*pinned.problems(root, target), *conformance.lint(root, target)})
     counts = {folder.name: _count(root, target) for folder, target in zip(folders, targets, strict=True)}
+    for place in sorted((root / golden.FOLDER).glob(f"*/{golden.LADDER}")):
+        if place.parent not in folders:
+            problems += pinned.alone(root, f"{golden.FOLDER}/{place.parent.name}")
     if as_json:
         found = [{"file": one.file, "line": one.line, "message": one.message} for one in problems]
         print_json({"schema": 1, "families": counts, "problems": found})
