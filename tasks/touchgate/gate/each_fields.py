@@ -142,7 +142,13 @@ def fill_lane(key: str, node: Node, values: Mapping[str, str]) -> Node:
 
 
 _IN_LANE: dict[str, Write] = {"paths": as_pattern, "needs": as_name, "about": as_shown}
-_IN_CHECK: dict[str, Write] = {"command": as_command, "pytest": as_command, "decoder": as_command, "inputs": as_input, "name": as_name}
+_IN_CHECK: dict[str, Write] = {
+    "command": as_command,
+    "pytest": as_command,
+    "decoder": as_command,
+    "inputs": as_input,
+    "name": as_name,
+}
 
 
 def _mapping(node: Mapping_, filled: Callable[[str, Node], Node]) -> Mapping_:
