@@ -19,7 +19,7 @@ from touchgate.outcome import Outcome, Verdict
 PY, CU = "kernels/scale/scale.py", "kernels/scale/scale.cu"
 GPU = "NVIDIA H200"
 RACE = "tests/hardware/faults/race.cu"
-LINE = marked(ROOT / RACE)
+(LINE,) = marked(ROOT / RACE)
 
 
 @pytest.fixture
@@ -138,11 +138,14 @@ def test_a_planted_fault_is_found_by_kind_kernel_line_and_thread(changes, holds)
     assert not caught(Outcome(Verdict.ERROR, facts=facts), "racecheck")
 
 
+LINES = {"out_of_bounds": [6], "race": [9], "uninitialised": [5], "divergent": [9, 13, 17]}
+
+
 def test_every_tool_has_options_and_a_planted_fault():
     assert list(FAULTS) == list(TOOLS)
     for kernel, _, _ in FAULTS.values():
         folder = ROOT / "tests" / "hardware" / "faults"
-        assert marked(folder / f"{kernel}.cu") > 2
+        assert marked(folder / f"{kernel}.cu") == LINES[kernel]
         oracle = load_oracle(folder / f"{kernel}.py")
         (case,) = selected(oracle, list(oracle.cases()))
         assert case.places == ("gpu",)

@@ -89,6 +89,14 @@ def said(line: str) -> str:
             "unmeasured",
             "Device not supported",
         ),
+        # There the program meets errors that are none of its own.
+        (
+            said("Error: Device not supported."),
+            0,
+            Outcome(Verdict.ERROR, reason="error 999"),
+            "unmeasured",
+            "Device not supported",
+        ),
         # What the child says itself.
         (NO_PROGRAM, 255, Outcome(Verdict.UNMEASURED, reason="no PyCUDA"), "unmeasured", "no PyCUDA"),
         (CLEAN, 0, Outcome(Verdict.ERROR, reason=f"{PY}:3: case 'x'"), "error", f"{PY}:3: case 'x'"),

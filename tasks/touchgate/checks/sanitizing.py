@@ -153,13 +153,13 @@ def judged(tool: str, ended: Ended, named: Callable[[str], str] = str) -> Outcom
     if ended.status == FOUND:
         reason = f"{tool} exits with {FOUND}, which says that it found faults, but reports none: they must agree"
         return Outcome(Verdict.FAILED, reason=reason, detail=_words(report, ended))
-    if ended.reply is not None and ended.reply.verdict in (Verdict.UNMEASURED, Verdict.ERROR):
-        return ended.reply
     said = [*report.notices, *ended.said]
     unfit = next((line for line in said if _UNFIT.search(line)), None)
     if unfit is not None:
         reason = f"compute-sanitizer can't watch this GPU with this driver: {unfit}"
         return Outcome(Verdict.UNMEASURED, reason=reason)
+    if ended.reply is not None and ended.reply.verdict in (Verdict.UNMEASURED, Verdict.ERROR):
+        return ended.reply
     doubt = _doubt(tool, ended, report)
     if doubt:
         return Outcome(Verdict.ERROR, reason=doubt, detail=_words(report, ended))
