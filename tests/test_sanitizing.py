@@ -89,6 +89,8 @@ def said(line: str) -> str:
             "unmeasured",
             "Device not supported",
         ),
+        (said(UNFIT).replace("0 errors", "1 error"), FOUND, None, "unmeasured", "unsupported driver version"),
+        (MEMORY + f"========= {UNFIT}\n", FOUND, PASS, "failed", "Invalid __global__ write"),
         # There the program meets errors that are none of its own.
         (
             said("Error: Device not supported."),
@@ -110,6 +112,11 @@ def test_only_a_whole_clean_report_of_a_watched_program_passes(text, status, rep
     assert words in outcome.reason
     assert words == DISAGREE or DISAGREE not in outcome.reason
     assert ("cut off" in "".join((*outcome.detail, outcome.reason))) == (text in (MEMORY[:400], RACES) or "cut off" in words)
+
+
+@pytest.mark.parametrize(("text", "verdict"), [(CLEAN, "passed"), ("", "unmeasured")])
+def test_the_program_s_own_words_say_nothing_of_the_gpu_beside_a_report(text, verdict):
+    assert judged("memcheck", Ended(0, text, ("Error: Device not supported",), PASS)).verdict.value == verdict
 
 
 def test_every_cut_of_a_clean_report_and_every_status_is_no_pass():

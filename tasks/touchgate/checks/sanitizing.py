@@ -148,16 +148,18 @@ def shown(file: str, source: str, root: Path) -> str:
 def judged(tool: str, ended: Ended, named: Callable[[str], str] = str) -> Outcome:
     """What a run came to. named: gives the name of a file for a person."""
     report = sanitizer_text.read(ended.text)
+    # What the program prints is not the tool's word, unless that wrote no report at all.
+    said = report.notices if report.headed else ended.said
+    unfit = next((line for line in said if _UNFIT.search(line)), None)
+    if unfit is not None and not report.findings:
+        # Some releases count that as a fault, and the program meets errors that are none of its own.
+        reason = f"compute-sanitizer can't watch this GPU with this driver: {unfit}"
+        return Outcome(Verdict.UNMEASURED, reason=reason)
     if report.findings or report.total:
         return _failed(tool, ended, report, named)
     if ended.status == FOUND:
         reason = f"{tool} exits with {FOUND}, which says that it found faults, but reports none: they must agree"
         return Outcome(Verdict.FAILED, reason=reason, detail=_words(report, ended))
-    said = [*report.notices, *ended.said]
-    unfit = next((line for line in said if _UNFIT.search(line)), None)
-    if unfit is not None:
-        reason = f"compute-sanitizer can't watch this GPU with this driver: {unfit}"
-        return Outcome(Verdict.UNMEASURED, reason=reason)
     if ended.reply is not None and ended.reply.verdict in (Verdict.UNMEASURED, Verdict.ERROR):
         return ended.reply
     doubt = _doubt(tool, ended, report)
