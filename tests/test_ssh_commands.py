@@ -76,13 +76,13 @@ def test_a_host_that_cannot_be_reached_ends_with_75_and_is_a_note(server, enviro
     assert doit(environ, tmp_path, "log", "1")[1].strip() != ""
 
 
-def test_a_mistake_in_the_file_ends_with_75_and_its_place(environ, tmp_path):
+def test_a_mistake_in_the_file_ends_with_3_and_its_place(environ, tmp_path):
     file = tmp_path / "hosts.yml"
     file.write_text("hosts:\n  a: {port: 7}\n")
     environ["TOUCHGATE_HOSTS"] = str(file)
     for arguments in (("status",), ("run", "--", "true"), ("drain", "a", "--why", "x"), ("log",)):
         code, out, err = doit(environ, tmp_path, *arguments)
-        assert (code, out) == (75, ""), arguments
+        assert (code, out) == (3, ""), arguments
         assert f"{file}:2:7: unknown key 'port' in host 'a'" in err, arguments
 
 

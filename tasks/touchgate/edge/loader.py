@@ -9,7 +9,7 @@ import sys
 import time
 import traceback
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from doit.cmd_base import DodoTaskLoader, opt_cwd, opt_dodo, opt_seek_file
 from doit.exceptions import InvalidDodoFile
@@ -142,6 +142,18 @@ class TouchgateLoader(DodoTaskLoader):  # type: ignore[misc]  # doit has no type
             raise InvalidDodoFile(f"the lanes as declared can't be used\n{fault}") from None
 
 
+def _refuse_settings(root: Path, error: Exception) -> NoReturn:
+    """Settings that can't be read. In the root itself doit reads them before it asks anybody, and its words are its own."""
+    where = f"{root}/doit.cfg" if type(error).__module__ == "configparser" else f"{root}/pyproject.toml"
+    text, _, at = " ".join(str(error).split("\n")).partition(" (at line ")
+    line, _, column = at.rstrip(")").partition(", column ")
+    place = f":{line}:{column}" if column else ""
+    sys.stderr.write(
+        f"ERROR: {where}{place}: the settings can't be read: {text or 'a value is of no shape that doit knows'}\n"
+    )
+    raise SystemExit(USAGE)
+
+
 def doit_database(root: Path) -> Path:
     """One database a checkout, below the cache folder."""
     import hashlib  # noqa: PLC0415
@@ -195,6 +207,8 @@ def _adopt(task_loader: Any, config: Any) -> tuple[Any, Any]:
         os.chdir(root)
         settings = DoitConfig()
         settings.loads(["pyproject.toml", *(["doit.cfg"] if Path("doit.cfg").exists() else [])])
+    except Exception as error:  # noqa: BLE001  a TOML reader's, an INI reader's, or doit's own for a value of another shape
+        _refuse_settings(root, error)
     finally:
         os.chdir(before)
     if not chosen(settings.as_dict()):

@@ -22,6 +22,7 @@ from touchgate.gate.history import wish
 from touchgate.gate.located import DeclarationError
 
 USAGE = 3
+INTERRUPTED = 130
 UNWRITTEN = 2
 
 
@@ -83,6 +84,8 @@ class RepositoryCommand(Command):  # type: ignore[misc]  # doit has no types
         """The exit code of `call`, with whatever goes wrong in a line."""
         try:
             return call()
+        except KeyboardInterrupt:
+            return refuse("interrupted", code=INTERRUPTED)
         except (UsageFault, GitFault) as fault:
             return refuse(str(fault))
         except DeclarationError as fault:

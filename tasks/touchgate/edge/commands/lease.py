@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from touchgate.edge.commands.base import RepositoryCommand, as_typed, refuse, split
 from touchgate.edge.usage import UsageFault
 from touchgate.gate.located import did_you_mean
-from touchgate.reports.model import INTERRUPTED, NOT_GRANTED
+from touchgate.reports.model import NOT_GRANTED
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -115,8 +115,6 @@ can't be used here; 130 interrupted; `run`: that of CMD."""
                 return refuse(str(fault))
             except LeaseFault as fault:
                 return refuse(str(fault), code=NOT_GRANTED)
-            except KeyboardInterrupt:
-                return refuse("interrupted", code=INTERRUPTED)
 
         return self.guarded(act)
 

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from touchgate.gate.change import Judged
 
 INTERRUPTED = 130
+BEFORE = "interrupted before anything ran\n"
 
 
 class Run(DoitRun):  # type: ignore[misc]  # doit has no types
@@ -88,6 +89,9 @@ class Run(DoitRun):  # type: ignore[misc]  # doit has no types
         except (InvalidCommand, InvalidDodoFile, InvalidTask):
             # doit says these in one line.
             raise
+        except KeyboardInterrupt:
+            sys.stderr.write(BEFORE)
+            return INTERRUPTED
         except Exception as error:
             if self.pdb:
                 raise
@@ -118,7 +122,7 @@ class Run(DoitRun):  # type: ignore[misc]  # doit has no types
                 code = super().execute(params, args)
             except KeyboardInterrupt:
                 if self.session is None:
-                    sys.stderr.write("interrupted before anything ran\n")
+                    sys.stderr.write(BEFORE)
                     return INTERRUPTED
                 self.session.interrupt()
                 return self._conclude(self.session, None)
