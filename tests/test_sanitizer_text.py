@@ -9,7 +9,8 @@ from touchgate.checks.sanitizer_text import Finding, Place, Report, read
 CLEAN = "========= COMPUTE-SANITIZER\n========= ERROR SUMMARY: 0 errors\n"
 CLEAN_RACES = "========= COMPUTE-SANITIZER\n========= RACECHECK SUMMARY: 0 hazards displayed (0 errors, 0 warnings)\n"
 
-# Seen: 13.0 (2025.3.1) and 13.4 (2026.3.0), over a program that never calls CUDA; 12.9 without one of its libraries.
+# Seen: 13.0 (2025.3.1) and 13.4 (2026.3.0, a line shortened), over programs that never came to call CUDA; 12.9 without one
+# of its libraries; a program that is not there.
 NO_PROGRAM = """\
 ========= COMPUTE-SANITIZER
 ========= Error: Target application terminated before first instrumented API call
