@@ -221,6 +221,8 @@ def test_the_action_that_a_former_run_put_there_may_be_named_again(command):
     words = ("--write", "--uses", migrating.USES.replace("touchgate", "gate"), "--lane")
     assert command(*words, "ci.yml:changed=code", ci=gated())[0] == 0
     assert command(*words, "site.yml:changed=docs", site=gated())[0] == 0
+    by_hand = "      - id: mine\n        uses: example/gate@main\n        with: {lane: code, suite: full}\n"
+    assert command(*words, "more.yml:changed=docs", more=gated() + by_hand)[0] == 0
 
 
 GROUP = "lanes:\n  crate:\n    each: crates/*\n    paths: ['{path}/**']\n    checks: [{command: make}]\n"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from touchgate.gate.asked import UsageFault
 from touchgate.gate.git import GitFault, Repository
 from touchgate.migrate import deciders
-from touchgate.migrate.tree import Scalar, resolved
+from touchgate.migrate.tree import Pairs, Scalar, resolved
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -27,6 +27,7 @@ _STANDS_FOR = {
     "REF": "the action, such as OWNER/touchgate@SHA",
 }
 _OTHERS = re.compile(r"(actions|github)/.*|dorny/paths-filter|tj-actions/changed-files", re.IGNORECASE)
+_INPUTS = {"workflow", "lane", "suite", "base", "head", "token", "url"}
 _SHAPE = re.compile(r"[\w.-]+(/[\w.-]+)+@[\w./-]+|https?://\S+@\S+")
 
 
@@ -58,9 +59,17 @@ def refuse_in_use(uses: str | None, workflows: Mapping[str, Workflow]) -> None:
         for step in (step for job in workflow.jobs.values() for step in job.steps):
             used = step.get("uses")
             used = resolved(used) if used is not None else None
-            if isinstance(used, Scalar) and _action(used.value) == _action(uses) and not deciders.asks_touchgate(step):
+            if isinstance(used, Scalar) and _action(used.value) == _action(uses) and not _asks(step):
                 at = workflow.text.at(used.start)
                 raise UsageFault(f"--uses {uses!r} is what {at} uses for something else: it is not touchgate's action")
+
+
+def _asks(step: Pairs) -> bool:
+    """Whether a step may be one that asks touchgate, whatever the action is called: by its id, or by what it is given."""
+    given = step.get("with")
+    given = resolved(given) if given is not None else None
+    names = set(given.names()) if isinstance(given, Pairs) else set()
+    return deciders.asks_touchgate(step) or (bool(names & {"lane", "workflow"}) and names <= _INPUTS)
 
 
 def refuse_missing(uses: str | None, root: Path, environ: Mapping[str, str]) -> None:
