@@ -332,6 +332,12 @@ class TestServers:
         server.git("branch", "-m", "main", "trunk")
         assert judge(clone, push(server, tmp_path)).change.open_reason.endswith("has no branch or tag main")
 
+    def test_no_such_branch_and_one_of_nearly_that_name(self, server, clone):
+        clone.git("branch", "main", "HEAD")
+        reason = judge(clone, base="mian", head="HEAD").change.open_reason
+        assert reason.startswith("'mian' names nothing here; did you mean 'main'? fetching it failed: origin (")
+        assert reason.endswith(") has no branch or tag mian")
+
     def test_a_tag_for_a_base(self, server, clone):
         server.git("tag", "v1", "main")
         judged = judge(clone, base="v1", head="HEAD")

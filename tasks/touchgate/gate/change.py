@@ -67,7 +67,8 @@ def resolve(
     except GitFault as cannot:
         fault, notes = str(cannot), ()
     if fault and judged.change.open_reason:
-        reason = f"{judged.change.open_reason}; fetching it failed: {fault}"
+        reason = judged.change.open_reason
+        reason = f"{reason}{'' if reason.endswith('?') else ';'} fetching it failed: {fault}"
         judged = judged._replace(change=judged.change._replace(open_reason=reason))
     elif fault:
         notes = (*notes, f"fetching failed: {fault}; judged by what is here")
