@@ -19,6 +19,7 @@ from touchgate import golden, ladder, pinned
 from touchgate.checks import DeclarationFault
 from touchgate.checks.foreign import listing
 from touchgate.checks.vectors import KIND
+from touchgate.gate.included import untold_words
 from touchgate.gate.model import At, CheckDeclaration, DeviceWish, Lane
 from touchgate.gate.named import of_lane, read_as
 from touchgate.outcome import Verdict
@@ -110,6 +111,11 @@ def test_what_the_command_names_is_what_the_check_names():
     names = {(name.kind, name.text) for name in of_lane(lane)}
     assert ("python", "tools/decode.py") in names
     assert not [name for name in names if name[0] == "vectors"]
+
+
+def test_what_can_not_be_told_of_the_command_is_noted():
+    lane, _ = declared("python $TOOL vectors")
+    assert untold_words(lane, lambda _: False) == ("tasks/vectors.yml:6 python $TOOL",)
 
 
 # ---- what it is given

@@ -193,6 +193,16 @@ def test_two_modules_see_the_same_buffer(device, compiled):
     assert buffer.read().view(np.int16).tolist() == [(i + 300) * 2 + 300 for i in range(32)]
 
 
+def test_a_changed_text_runs_in_the_place_of_its_file(device, build_dir):
+    source = build_dir / "changed" / "k.cu"
+    source.parent.mkdir(exist_ok=True)
+    source.write_text('#include "k.cuh"\nextern "C" __global__ void k(int* out) { out[threadIdx.x] = NUMBER; }')
+    source.with_suffix(".cuh").write_text("#define NUMBER 7\n")
+    changed = device.module_from_text(source.read_text().replace("NUMBER;", "NUMBER + 1;"), source)
+    assert launched(device, device.module(source).kernel("k"), np.zeros(32, np.int32)).tolist() == [7] * 32
+    assert launched(device, changed.kernel("k"), np.zeros(32, np.int32)).tolist() == [8] * 32
+
+
 def test_a_text_that_does_not_compile_is_a_build_fault(device, compiled):
     with pytest.raises(BuildFault, match=r"k\.cu:2:\d+: error: "):
         compiled("\nnonsense here;\n")

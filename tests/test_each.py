@@ -235,6 +235,8 @@ def test_a_folder_with_any_name_has_a_lane(name):
                   # don't count {name}
                   printf '%s\\n' {name} "x{path}" 'y{name}' "$(printf %s "{name}")" ${HOME:+{name}}
                 inputs: ["{path}", "{path}/*.txt"]
+              - vectors: "vectors/{name}"
+                decoder: printf '%s\\n' {name} "x{path}"
           "t-{name}":
             each: crates/*
             paths: [x]
@@ -256,6 +258,9 @@ def test_a_folder_with_any_name_has_a_lane(name):
     done = subprocess.run(
         ["/bin/sh", "-c", lane.checks[0].target], capture_output=True, text=True, env={"HOME": "/h"}, check=True
     )
+    vectors = lane.checks[1]
+    decoded = subprocess.run(["/bin/sh", "-c", vectors.options["decoder"]], capture_output=True, text=True, check=True)
+    assert (vectors.target, decoded.stdout) == (f"vectors/{name}", f"{name}\nxcrates/{name}\n")
     expected = [name, f"xcrates/{name}", f"y{name}", name.rstrip("\n")]  # `$()` takes line ends away
     assert done.stdout.startswith("".join(f"{word}\n" for word in expected))
 

@@ -83,6 +83,8 @@ def run(spec: CheckSpec, context: Context) -> Outcome:
         hear=heard.line,
     )
     seconds = time.perf_counter() - began
+    # What a process that was left behind may still say comes too late.
+    heard = Heard(dict(heard.rungs), list(heard.faults))
     verdict, reason = judge(ended, None)
     apart = list(parted(wanted, heard)) if heard.rungs or heard.faults else []
     facts: dict[str, Any] = {"status": ended.status, "vectors": len({place.vector for place in wanted})}
