@@ -519,6 +519,9 @@ class TestWithoutACheckout:
             answer, said = gate("--remote", f"git://127.0.0.1:{serving.free_port()}/up.git", "main", "work", "--lane", "two")
         else:
             answer, said = gate("--remote", url, "main", "nowhere", "--lane", "two")
+            assert f"everything runs: 'nowhere' was not had from {url}; fetching it failed: " in said
+            # That main is not there is not said: it was asked for together with the other.
+            assert gate("--remote", url, "main", "nowhere")[1].count("no commit") == 0
         assert answer == "true\n"
         assert said.splitlines()[-1].startswith("run   two  ")
         assert "everything runs: " in said

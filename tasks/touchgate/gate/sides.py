@@ -89,7 +89,8 @@ def find(repo: Repository, name: str, source: str) -> Side:
     ref, commit = next(iter(meant.items()), ("", None))
     if commit is None:
         at = repo.remote.name if repo.is_bare and repo.remote else ""
-        fault = f"{name!r} is no commit at {at}" if at else names_nothing(repo, name)
+        # What the remote has of it is known only where fetching it did not fail for another name.
+        fault = f"{name!r} was not had from {at}" if at else names_nothing(repo, name)
         return Side(None, source, fault, lack=_lack(stem, suffix, repo))
     if ref.startswith("refs/remotes/origin/") and not by_git:
         source = f"{source}: {ref.removeprefix('refs/remotes/')}"
