@@ -37,7 +37,8 @@ MOST_TEXT = 2000
 def open_device(build_dir: Path, target: Target, *, environ: Mapping[str, str] = os.environ) -> CrossedDevice:
     """The emulated device of a target. Raises `Unavailable` with the packages to install."""
     compiler, emulator = tools_of(target, environ)
-    return CrossedDevice(Toolchain(build_dir, compilers.named(compiler, environ), sanitize=False), target, emulator)
+    toolchain = Toolchain(build_dir, compilers.named(compiler, environ), sanitize=False, machine=target.name)
+    return CrossedDevice(toolchain, target, emulator)
 
 
 class CrossedPointer:

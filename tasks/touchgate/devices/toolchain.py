@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import platform
 import re
 import subprocess
 import sys
@@ -30,6 +31,8 @@ _CHECKS = {
     "gcc": ("-fsanitize=alignment,bounds,integer-divide-by-zero", "-fstack-clash-protection"),
     "clang": ("-fsanitize=alignment,array-bounds,integer-divide-by-zero", "-fstack-clash-protection"),
 }
+_SMALL_GUARD = "--param=stack-clash-protection-guard-size=12"
+"""GCC for aarch64 takes it that 64 KiB below a stack are inaccessible, and would step over one page."""
 PATIENCE = 300.0
 """Seconds that one run of the compiler may take; a kernel file takes less than one."""
 
@@ -79,15 +82,20 @@ def _library_beside(compiler: Compiler, name: str) -> str | None:
 class Toolchain:
     """Compiles and loads: the runtime once, and each .cu file.
 
-    flags: of the .cu files' compilation, behind our own and so above them.
+    flags: of the .cu files' compilation, behind our own and so above them. machine: that the compiler compiles for, "" for
+    this one.
     """
 
-    def __init__(self, build_dir: Path, compiler: Compiler, sanitize: bool, flags: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self, build_dir: Path, compiler: Compiler, sanitize: bool, flags: tuple[str, ...] = (), machine: str = ""
+    ) -> None:
         self.build_dir = build_dir / "emulated"
         self.compiler = compiler
         self.sanitize = sanitize
         self.flags = flags
-        self.extra = (*(_SANITIZE if sanitize else _CHECKS[compiler.family]), *flags)
+        checks = _SANITIZE if sanitize else _CHECKS[compiler.family]
+        guard = (_SMALL_GUARD,) if compiler.family == "gcc" and (machine or platform.machine()) == "aarch64" else ()
+        self.extra = (*checks, *guard, *flags)
 
     def runtime(self) -> ctypes.CDLL:
         """Return the library that runs kernels, its functions declared."""
