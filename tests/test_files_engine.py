@@ -370,3 +370,68 @@ def test_a_lease_beneath_another_engines_has_a_larger_token(folder):
         grant.check()
     with take(folder) as after:
         assert after.token > grant.token
+
+
+# ---- given back to the front, because the host was not fit
+
+AGAIN = """
+held = take("again", 0)
+say("held", held.token)
+heard()
+held = held.again(1.0, 60.0, waits, None)
+say("got", held.token)
+heard()
+"""
+
+
+def test_what_is_given_back_to_the_front_is_overtaken_by_nobody_behind(folder):
+    with started(folder, AGAIN) as first, started(folder, WAIT) as second:
+        first.tell()
+        until(lambda: queue_of(folder) == [first.pid, second.pid])
+        status = engine(folder).status()
+        assert [one.what for one in status.queue] == ["again (the host was not fit; it looks again)", "other"]
+        assert status.holders == ()
+        again = first.granted()
+        assert token_of(again) > token_of(first.first)
+        assert [(one.pid, one.token) for one in engine(folder).status().holders] == [(first.pid, token_of(again))]
+        first.kill()
+        assert token_of(second.granted()) > token_of(again)
+    told = [one["event"] for one in audit.last(folder, 100) if one.get("pid") == first.pid]
+    assert told == ["asked", "granted", "not fit", "granted", "died"]
+
+
+def test_a_reservation_comes_before_what_was_given_back(folder):
+    with started(folder, AGAIN) as first:
+        number = engine(folder).reserve(Want(hosts=1), 2.0, "memory test")
+        first.tell()
+        until(lambda: [one.id for one in engine(folder).status().holders] == [number])
+        assert queue_of(folder) == [first.pid]
+        assert first.granted().startswith("got")
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])
+def test_who_dies_or_stops_while_it_pauses_holds_nobody_up(folder, number):
+    with started(folder, AGAIN) as first, started(folder, QUICK + WAIT) as second:
+        first.tell()
+        until(lambda: queue_of(folder) == [first.pid, second.pid])
+        first.signal(number)
+        assert second.granted().startswith("got")
+
+
+def test_what_was_given_back_can_be_cancelled_or_come_too_late(folder):
+    grant = take(folder)
+    with pytest.raises(LeaseTimeout):
+        grant.again(60.0, 0.2, lambda _place: None, None)
+    assert queue_of(folder) == []
+    with pytest.raises(LeaseCancelled):
+        take(folder).again(60.0, None, lambda _place: None, lambda: True)
+    assert queue_of(folder) == []
+    take(folder).close()
+
+
+def test_a_lease_without_a_place_in_the_queue_is_not_given_back(folder):
+    number = engine(folder).reserve(Want(hosts=1), 60.0, "memory test")
+    with take(folder) as grant:
+        assert grant.again(0.0, None, silent, None) is None
+        grant.check()
+    assert [one.id for one in engine(folder).status().holders] == [number]

@@ -260,6 +260,7 @@ alice = Owner("GPU-aaaa", 4121, ("compute",), 3 << 30, Process(4121, "alice", "p
 FOUND = {
     "owner": Finding(Answer.NOT_FIT, owners=(alice,)),
     "unknown": Finding(Answer.UNKNOWN, unknown=("the driver lists no processes",)),
+    "fit": Finding(Answer.FIT),
     "noisy": Finding(Answer.FIT, noise=("the CPU is busy",)),
 }
 preflight.examine = lambda *_: FOUND[os.environ["FOUND"]]
@@ -283,6 +284,55 @@ def test_a_host_that_is_not_fit_ends_the_run_and_gives_the_lease_back(host, repo
     code, out, err = host.lease("run", "--gpus", "1", "--", "echo", "never", FOUND=found)
     assert (code, out) == (69, "")
     assert all(words in err for words in said), err
+    assert host.status()["holders"] == []
+
+
+def changing(host) -> Path:
+    """What a look finds is what this file says, at each look."""
+    found = host.marks / "found"
+    found.write_text("owner")
+    text = UNFIT.replace('FOUND[os.environ["FOUND"]]', f"FOUND[open({str(found)!r}).read()]")
+    (Path(host.environ["PYTHONPATH"]) / "sitecustomize.py").write_text(text)
+    return found
+
+
+def test_a_run_waits_at_the_front_for_a_host_that_is_not_fit(host, repository):
+    found = changing(host)
+    host.go("a", "x")
+    first = host.start("a", cwd=repository.root, TOUCHGATE_UNFIT_WAIT="1m")
+    wait_for(lambda: [one["position"] for one in host.status()["queue"]] == [1], "a place in the queue")
+    (waiting,) = host.status()["queue"]
+    assert waiting["what"] == "a (the host was not fit; it looks again)"
+    second = host.held("--gpus", "2")
+    wait_for(lambda: len(host.status()["queue"]) == 2, "one behind it")
+    assert not (host.marks / "x.seen").exists()
+    found.write_text("fit")
+    code, out, err = ended(first)
+    assert (code, err) == (0, ""), out
+    assert (
+        "waiting for a fit host, at the front of the queue: the host is not fit: 1 process is on the GPU that this run did "
+        "not start; pid 4121 (alice) python train.py, 3.0 GiB on GPU-aaaa (compute); none of them was touched"
+    ) in out
+    assert host.seen("a")[1] < host.seen("x")[1]
+    assert ended(second)[0] == 0
+
+
+def test_a_host_that_stays_unfit_ends_the_run_when_its_time_is_over(host):
+    changing(host)
+    code, out, err = host.lease("run", "--gpus", "1", "--", "echo", "never", TOUCHGATE_UNFIT_WAIT="1s")
+    assert (code, out) == (69, "")
+    assert "   it was looked at again for 1 s\n" in err
+    # The wait for the lease is the longest, whatever the wait for the host may be.
+    code, out, err = host.lease("run", "--gpus", "1", "--timeout", "0.05", "--", "echo", "never", TOUCHGATE_UNFIT_WAIT="1h")
+    assert (code, out) == (69, "")
+    assert host.lease("run", "--gpus", "1", "--timeout", "0", "--", "x", TOUCHGATE_UNFIT_WAIT="1h")[0] == 69
+    assert (host.status()["holders"], host.status()["queue"]) == ([], [])
+
+
+def test_how_long_to_wait_for_a_fit_host_is_a_duration(host, repository):
+    said = "ERROR: TOUCHGATE_UNFIT_WAIT: 'ten' is no duration; one is written as 2h, 90m or 1h30m, or 0\n"
+    assert ended(host.start("a", cwd=repository.root, TOUCHGATE_UNFIT_WAIT="ten")) == (3, "", said)
+    assert host.lease("run", "--", "true", TOUCHGATE_UNFIT_WAIT="ten") == (3, "", said)
     assert host.status()["holders"] == []
 
 

@@ -108,6 +108,18 @@ TABLE = {
         [holding(1, WHOLE_A)],
         Decision((Granted(3, (Share("c"),)),), (), (), (Waiting(2, 1, (1,)),), None),
     ),
+    "who may not have it yet keeps its place, but for a class before": (
+        [A],
+        [request(1, after=20.0), request(2), request(3, priority=Priority.DEVELOPMENT, after=9.0)],
+        [],
+        Decision(
+            (Granted(3, (WHOLE_A,)),),
+            (),
+            (),
+            (Waiting(1, 1, (3,)), Waiting(2, 2, (3,), 1)),
+            20.0,
+        ),
+    ),
     "a drained host is refused and keeps nobody": (
         [replace(A, drained="fans"), B],
         [request(1, TWO), request(2, Want(hosts=1, names=("a",))), request(3)],

@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from touchgate.edge.waiting import Waiter, held_by
+from touchgate.edge.durations import seconds_of
+from touchgate.edge.waiting import Waiter, held_by, line, rough
 from touchgate.leases import choose
-from touchgate.leases.engine import Ask, LeaseRefused, LeaseTimeout, LeaseUnfit
+from touchgate.leases.engine import Ask, LeaseMistake, LeaseRefused, LeaseTimeout, LeaseUnfit
 from touchgate.leases.holder import user_name
 from touchgate.leases.inside import Inside, inside, to_children
 from touchgate.leases.model import Want
@@ -23,10 +24,13 @@ if TYPE_CHECKING:
     from touchgate.devices.probe import Gpu
     from touchgate.edge.devices import DeviceChoice
     from touchgate.gate.model import DeviceWish
-    from touchgate.leases.engine import Engine, Grant, Holder
+    from touchgate.leases.engine import Engine, Grant, Holder, Place
     from touchgate.leases.model import Share
     from touchgate.reports.terminal import Terminal
 
+UNFIT_WAIT = "TOUCHGATE_UNFIT_WAIT"
+FIRST_LOOK, LAST_LOOK, LOOK = 2.0, 60.0, 1.0
+"""Seconds between two looks at a host that is not fit: each pause is twice the one before. And for one look."""
 WHOLE = ("host", "hosts")
 """Wishes of a lane that GPUs alone do not serve."""
 
@@ -103,6 +107,10 @@ class NotFit(Exception):
     """The host is not fit for what was granted, or not known to be. A line, then who is in the way."""
 
 
+class NeverFit(NotFit):
+    """The same, and another look will find it again: a mistake in the host's settings."""
+
+
 @dataclass(frozen=True)
 class Lease:
     """What a run has. gpus: those granted here, () where they can't be told apart. words: for the report.
@@ -134,6 +142,7 @@ def take(
     Raises what `touchgate.leases.engine` names.
     """
     host = this_host(environ)
+    unfit_wait(environ)  # a mistake in it is told before anything is asked for
     engine = choose.engine(environ, [gpu.uuid for gpu in choice.present if gpu.uuid])
     say = terminal.waiting if wanted.timeout else _nothing  # who does not wait has nothing to say of waiting
     waiter = Waiter(str(wanted.want), say, terminal.place, wanted.hint)
@@ -151,14 +160,12 @@ def take(
     if not any(share.host == host for share in grant.shares):
         grant.close()
         raise LeaseRefused(f"what was granted ({shares}) is not of this host, {host}; {choose.HOST} names this host")
-    gpus = granted_gpus(grant.shares, choice, host)
     own = not isinstance(grant, Inside)
-    try:
-        # Under an outer lease the outer run has looked, and its other processes are no strangers.
-        noise = _preflight(gpus, _locks(grant), environ) if own else ()
-    except BaseException:
-        grant.close()
-        raise
+    noise: tuple[str, ...] = ()
+    if own:  # under an outer lease the outer run has looked, and its other processes are no strangers
+        looks = _Looks(wanted, choice, host, environ, terminal)
+        grant, noise = looks.until_fit(grant, asked, cancelled)
+    gpus = granted_gpus(grant.shares, choice, host)
     was = f" (was {waiter.behind[0].user}, pid {waiter.behind[0].pid})" if waiter.behind and waiter.behind[0].pid else ""
     after = f" after {duration(waited)}{was}" if waiter.waited else ""
     inside_of = f", inside reservation {wanted.reservation}" if wanted.reservation and own else ""
@@ -176,6 +183,93 @@ def _with_holders(text: str, holders: Sequence[Holder]) -> str:
     return "; ".join([text, *told])
 
 
+class _Looks:
+    """The looks at the host before the first check: one, and where somebody is on it and that is asked for, more."""
+
+    def __init__(
+        self, wanted: Wanted, choice: DeviceChoice, host: str, environ: Mapping[str, str], terminal: Terminal
+    ) -> None:
+        self._wanted, self._choice, self._host, self._environ, self._terminal = wanted, choice, host, environ, terminal
+        self._said = ""
+
+    def until_fit(self, grant: Grant, asked: float, cancelled: Callable[[], bool] | None) -> tuple[Grant, tuple[str, ...]]:
+        """The grant of a fit host, and what is to be noted of that. Raises `NotFit`; the grant is closed then.
+
+        asked: when the lease was asked for, on the monotonic clock. A grant of a host that is not fit goes back to the front
+        of the queue between two looks, so that nobody overtakes it and a person's reservation still comes first.
+        """
+        patience = 0.0 if self._wanted.timeout == 0 else unfit_wait(self._environ)
+        began, step = time.monotonic(), FIRST_LOOK
+        while True:
+            try:
+                return grant, _preflight(granted_gpus(grant.shares, self._choice, self._host), _locks(grant), self._environ)
+            except NeverFit:
+                grant.close()
+                raise
+            except NotFit as finding:
+                left = min(began + patience - time.monotonic(), self._left(asked) - LOOK)
+                if left <= 0:
+                    grant.close()
+                    raise NotFit(_looked_for(finding, patience, time.monotonic() - began)) from None
+                found = self._again(grant, str(finding), min(step, left), asked, cancelled)
+                if found is None:
+                    grant.close()
+                    raise
+                grant, step = found, min(2 * step, LAST_LOOK)
+            except BaseException:
+                grant.close()
+                raise
+
+    def _left(self, asked: float) -> float:
+        timeout = self._wanted.timeout
+        return float("inf") if timeout is None else asked + timeout - time.monotonic()
+
+    def _again(
+        self, grant: Grant, finding: str, pause: float, asked: float, cancelled: Callable[[], bool] | None
+    ) -> Grant | None:
+        back = getattr(grant, "again", None)
+        if back is None:  # a lease of several hosts, or of a database
+            return None
+        if finding != self._said:
+            self._said = finding
+            who = "; ".join(text.strip() for text in finding.splitlines())
+            self._terminal.waiting(f"waiting for a fit host, at the front of the queue: {who}")
+        left = self._left(asked)
+        found: Grant | None = back(pause, None if left == float("inf") else left, self._moved, cancelled)
+        return found
+
+    def _moved(self, place: Place) -> None:
+        """A wait behind somebody who came before after all: a reservation."""
+        if place.holders:
+            self._terminal.waiting(line(str(self._wanted.want), place, self._wanted.hint))
+
+
+def unfit_wait(environ: Mapping[str, str]) -> float:
+    """Seconds that a run waits for a host to be fit, by `UNFIT_WAIT`. Raises `LeaseMistake`."""
+    text = environ.get(UNFIT_WAIT) or "0"
+    if text == "0":
+        return 0.0
+    try:
+        return float(seconds_of(text))
+    except ValueError as fault:
+        raise LeaseMistake(f"{UNFIT_WAIT}: {fault}, or 0") from None
+
+
+def _looked_for(finding: NotFit, patience: float, seconds: float) -> str:
+    said = str(finding)
+    return f"{said}\n   it was looked at again for {rough(seconds)}" if patience else said
+
+
+def settings_fault(environ: Mapping[str, str]) -> str:
+    """What can't be meant in the settings of leases, "" where all can. Asks no host and makes nothing."""
+    try:
+        choose.directory(environ, choose.chosen(environ))
+        unfit_wait(environ)
+    except LeaseMistake as fault:
+        return str(fault)
+    return ""
+
+
 def _preflight(gpus: Sequence[Gpu], locks: Sequence[Path], environ: Mapping[str, str]) -> tuple[str, ...]:
     """What is to be noted of a fit host. Of this run are its processes and who has its locks. Raises `NotFit`."""
     from touchgate import processes  # noqa: PLC0415
@@ -186,7 +280,7 @@ def _preflight(gpus: Sequence[Gpu], locks: Sequence[Path], environ: Mapping[str,
     try:
         settings = preflight.host_settings(environ)
     except Refusal as fault:
-        raise NotFit(f"whether the host is fit can't be known: {fault}") from None
+        raise NeverFit(f"whether the host is fit can't be known: {fault}") from None
     uuids = [str(gpu.uuid) for gpu in gpus]
 
     def ours() -> frozenset[int]:

@@ -119,7 +119,7 @@ def _shadowed(declared: Declared, plan: Plan, options: RunOptions) -> frozenset[
 def _refuse_lease_settings(checks: Sequence[PlannedCheck], options: RunOptions) -> None:
     """Before anything runs, where something will ask for a lease. Raises UsageFault."""
     if any(check.place == "gpu" and check.stored is None for check in checks):
-        from touchgate.leases.choose import settings_fault  # noqa: PLC0415  a GPU's run only
+        from touchgate.edge.leasing import settings_fault  # noqa: PLC0415  a GPU's run only
 
         mistaken = settings_fault(options.environ)
         if mistaken:

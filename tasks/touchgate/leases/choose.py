@@ -64,15 +64,6 @@ def _hosts(environ: Mapping[str, str]) -> Hosts | None:
         raise LeaseMistake(str(fault)) from None
 
 
-def settings_fault(environ: Mapping[str, str]) -> str:
-    """What can't be meant in the settings of leases, "" where all can. Asks no host and makes nothing."""
-    try:
-        directory(environ, chosen(environ))
-    except LeaseMistake as fault:
-        return str(fault)
-    return ""
-
-
 def directory(environ: Mapping[str, str], choice: Chosen) -> LeaseDirectory:
     """The folder of this host's leases: as ever, but that a file of hosts may name it where TOUCHGATE_LEASE_DIR does not."""
     from touchgate.leases.directory import lease_directory  # noqa: PLC0415

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import socket
 from dataclasses import replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING
 
 from touchgate.leases import audit, belt, clock, holder, process, record, telling
@@ -125,7 +125,7 @@ class FilesEngine:
 
     def _grant(self, queue: Queue, entry: Entry, ticket: Ticket | None, taken: Belt, note: str = "") -> FilesGrant:
         shares = tuple(Share(self._host, share.gpu) for share in entry.shares)
-        grant = FilesGrant(queue, entry, shares, ticket, taken, self.where)
+        grant = FilesGrant(queue, entry, shares, ticket, taken, self.where, partial(self._grant, queue))
         fault = taken.write(
             record.Record(
                 resource=HOST,

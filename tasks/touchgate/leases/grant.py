@@ -6,16 +6,20 @@ import os
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from touchgate.leases import clock
 from touchgate.leases.engine import LeaseLost, LeaseRefused, LeaseUntold
 from touchgate.leases.queue import QueueUnavailable, content_of
 from touchgate.leases.state import HELD, Event
+from touchgate.leases.waiter import Patience, Waiter
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from types import TracebackType
 
     from typing_extensions import Self
 
     from touchgate.leases.belt import Belt
+    from touchgate.leases.engine import Place
     from touchgate.leases.model import Share
     from touchgate.leases.queue import Queue
     from touchgate.leases.state import Entry, State
@@ -26,14 +30,22 @@ class FilesGrant:
     """A lease by files. A context manager; leaving it closes and does not unlock: children may still work."""
 
     def __init__(
-        self, queue: Queue, entry: Entry, shares: tuple[Share, ...], ticket: Ticket | None, belt: Belt, where: str
+        self,
+        queue: Queue,
+        entry: Entry,
+        shares: tuple[Share, ...],
+        ticket: Ticket | None,
+        belt: Belt,
+        where: str,
+        renew: Callable[[Entry, Ticket, Belt], FilesGrant],
     ) -> None:
+        """renew: the grant of the same request, granted again."""
         self.token = entry.token
         self.shares = shares
         self.since = entry.granted
         self.where = where
         self.notes: tuple[str, ...] = ()
-        self._queue, self._entry, self._ticket, self._belt = queue, entry, ticket, belt
+        self._queue, self._entry, self._ticket, self._belt, self._renew = queue, entry, ticket, belt, renew
         self._process = os.getpid()
         self._open = True
 
@@ -96,6 +108,44 @@ class FilesGrant:
         if self._queue.tickets.alive(number):  # a child has it
             return state, [Event("closed", own or self._entry, "a process of the run still has it")]
         return state.without([number]), [Event("released", own or self._entry)]
+
+    def again(
+        self, pause: float, timeout: float | None, on_wait: Callable[[Place], None], cancelled: Callable[[], bool] | None
+    ) -> FilesGrant | None:
+        """Give it back to the front of the queue, and have it again after `pause` seconds; nobody overtakes it meanwhile.
+
+        For a host that is not fit yet: nothing was done under it, and no child has it. None: it has no place to go back to
+        (it was had without the queue, or in a reservation), and is held as before. Raises what `Engine.acquire` does; then it
+        is closed.
+        """
+        ticket, queue, host = self._ticket, self._queue, self.shares[0].host
+        if ticket is None or not self._open or self._entry.within is not None:
+            return None
+        waiting = self._entry.waiting().but(after=clock.now() + pause)
+
+        def back(state: State) -> tuple[State, list[Event]]:
+            self._belt.close(ended=True)
+            self._open = False
+            return state.put(waiting), [Event("not fit", waiting, "the host was not fit; it goes back to the front")]
+
+        try:
+            queue.change(back, own=waiting.id)
+        except (QueueUnavailable, LeaseRefused) as fault:
+            if self._open:
+                return None
+            ticket.close()
+            raise LeaseRefused(f"the lease was given back and can't be had again: {fault}") from fault
+        waiter = Waiter(queue, waiting, ticket, Patience(timeout, on_wait, cancelled, host))
+        try:
+            waiter.patience.begin()
+            entry, taken = waiter.wait()
+        except QueueUnavailable as fault:
+            waiter.ticket.close()
+            raise LeaseRefused(f"the lease was given back and can't be had again: {fault}") from fault
+        except BaseException:
+            waiter.withdraw()
+            raise
+        return self._renew(entry, waiter.ticket, taken)
 
     def __enter__(self) -> Self:
         return self

@@ -72,7 +72,8 @@ class Request:
     """One that waits. id: grows in the order of asking. deadline: when it gives up, None never.
 
     seconds: how long it means to hold what it gets, None unknown. reserves: it is a person's reservation, which holds
-    by the clock instead of by a process.
+    by the clock instead of by a process. after: it is granted nothing before that time, and what could serve it is kept for it
+    meanwhile; None at once.
     """
 
     id: int
@@ -82,6 +83,7 @@ class Request:
     seconds: float | None = None
     deadline: float | None = None
     reserves: bool = False
+    after: float | None = None
 
 
 @dataclass(frozen=True)

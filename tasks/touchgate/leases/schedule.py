@@ -36,12 +36,14 @@ def schedule(hosts: Sequence[Host], requests: Iterable[Request], holdings: Itera
     table = _Table({host.name: host for host in hosts}, kept)
     granted: list[Granted] = []
     refused: list[Refused] = []
-    for request in in_order(requests):
+    listed = in_order(requests)
+    for request in listed:
         why = _impossible(hosts, request, now)
         if why:
             refused.append(Refused(request.id, why))
             continue
-        fitting = table.fitting(request)
+        early = request.after is not None and request.after > now
+        fitting = None if early else table.fitting(request)
         if fitting is None:
             table.claim(request)
             continue
@@ -51,7 +53,7 @@ def schedule(hosts: Sequence[Host], requests: Iterable[Request], holdings: Itera
         table.add(Holding(request.id, grant.shares, request.user, now, request.seconds, until, grant.within))
     waiting = table.waiting()
     times = [holding.until for holding in table.holdings if holding.until is not None]
-    times += [request.deadline for request in requests if request.deadline is not None and request.deadline > now]
+    times += [time for one in listed for time in (one.deadline, one.after) if time is not None and time > now]
     return Decision(tuple(granted), tuple(refused), ended, waiting, min(times, default=None) if waiting else None)
 
 

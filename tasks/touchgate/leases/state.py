@@ -38,10 +38,10 @@ class Entry:
 
     Never changed, and not frozen: hundreds are made at every look, and a frozen one takes four times as long.
 
-    at, deadline, since, until: seconds since boot. asked, granted: ISO 8601, UTC. until_wall: of a reservation, seconds since
-    1970, for the time after a boot. started, namespace: which process `pid` is. whole, gpus: what is held. watch: whose end
-    its waiter must be told of. asleep: it was granted and its run did not take it; passed over until that looks. taken: its
-    run was seen to have the lock.
+    at, deadline, since, until, after: seconds since boot. asked, granted: ISO 8601, UTC. until_wall: of a reservation, seconds
+    since 1970, for the time after a boot. started, namespace: which process `pid` is. whole, gpus: what is held. watch: whose
+    end its waiter must be told of. asleep: it was granted and its run did not take it; passed over until that looks. taken:
+    its run was seen to have the lock. after: it is granted nothing before, and keeps its place: the host was not fit for it.
     """
 
     id: int
@@ -75,6 +75,7 @@ class Entry:
     until_wall: float | None = None
     within: int | None = None
     taken: bool = False
+    after: float | None = None
 
     @property
     def want(self) -> Want:
@@ -100,10 +101,21 @@ class Entry:
         copy.__dict__.update(values)
         return copy
 
+    def waiting(self) -> Entry:
+        """The same request as if it had just asked, with its old place."""
+        return self.but(state=WAITING, watch=(), asleep=False, whole=False, gpus=(), token=0, taken=False, within=None)
+
     def request(self) -> Request:
         """As the scheduler takes it."""
         return Request(
-            self.id, self.want, self.user, Priority(self.priority), self.seconds, self.deadline, reserves=self.reserves
+            self.id,
+            self.want,
+            self.user,
+            Priority(self.priority),
+            self.seconds,
+            self.deadline,
+            reserves=self.reserves,
+            after=self.after,
         )
 
     def holding(self) -> Holding:
@@ -378,4 +390,5 @@ def hold(
         until_wall=wall + seconds if entry.reserves else None,
         within=within,
         taken=False,
+        after=None,
     )

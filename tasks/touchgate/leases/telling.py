@@ -108,13 +108,20 @@ def queued(state: State) -> tuple[Queued, ...]:
             since=one.asked,
             priority=Priority(one.priority).name.lower(),
             estimate=guesses.get(number),
-            what=printable(one.what) + (" (does not answer, passed over)" if one.asleep else ""),
+            what=printable(one.what) + _apart(one),
             url=printable(one.url) if one.url else None,
             reserves=one.reserves,
         )
         for index, number in enumerate([*order, *asleep])
         for one in [state.entries[number]]
     )
+
+
+def _apart(one: Entry) -> str:
+    """What else is to be said of one that waits."""
+    if one.asleep:
+        return " (does not answer, passed over)"
+    return " (the host was not fit; it looks again)" if one.after is not None else ""
 
 
 def held(state: State, host: str, alive: Callable[[Entry], bool], note: Callable[[Entry], str]) -> list[Holder]:

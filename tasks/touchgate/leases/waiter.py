@@ -141,7 +141,7 @@ class Waiter:
         """Read the queue; be in it again where it was lost, and awake where it passed this one over."""
         state = self.queue.read()
         own = None if state is None else state.entries.get(self.entry.id)
-        if state is None or own is None or own.at != self.entry.at or own.asleep or not self.ticket.there():
+        if state is None or own is None or own.at != self.entry.at or _set_back(own) or not self.ticket.there():
             state = self.queue.change(self._enter_again, own=self.entry.id, between=self.patience.ask).state
             own = state.entries[self.entry.id]
         self.entry = own
@@ -167,10 +167,11 @@ class Waiter:
         if own is None:
             own = self._fresh()
             events.append(Event("again", own))
-        return state.put(replace(own, asleep=False)), events
+        after = own.after if own.after is not None and own.after > clock.now() else None
+        return state.put(replace(own, asleep=False, after=after)), events
 
     def _fresh(self) -> Entry:
-        return replace(self.entry, state=WAITING, watch=(), asleep=False, whole=False, gpus=(), token=0, taken=False)
+        return self.entry.waiting()
 
     def _end(self, state: State) -> None:
         """Raise what the queue or the clock says."""
@@ -192,6 +193,8 @@ class Waiter:
         until = self._looked + (BLIND if watching.blind or not TOLD else FAR if far else LOOK)
         for number in self.entry.watch:
             until = min(until, _due(state, number, self._looked))
+        if self.entry.after is not None:
+            until = min(until, self.entry.after)
         while True:
             left = until - clock.now()
             if left <= 0:
@@ -309,6 +312,11 @@ def passed_over(queue: Queue, state: State, events: list[Event]) -> tuple[State,
     return state, events
 
 
+def _set_back(own: Entry) -> bool:
+    """Whether it is served only once it says that it is there: it was passed over, or its pause is over."""
+    return own.asleep or (own.after is not None and own.after <= clock.now())
+
+
 def _ids(state: State | None) -> set[int]:
     return set() if state is None else set(state.entries)
 
@@ -319,7 +327,7 @@ def _due(state: State, number: int, looked: float) -> float:
     if one is None:
         return looked
     if one.state == WAITING:
-        return float("inf") if one.deadline is None else one.deadline
+        return min((time for time in (one.deadline, one.after) if time is not None), default=float("inf"))
     if one.until is not None:
         return one.until
     return float("inf") if one.taken else max(one.since, looked) + TAKE

@@ -82,7 +82,8 @@ class LeaseCommand(RepositoryCommand):
 status: holders (who, since when, what for), the queue with positions and estimates, drained hosts.
 
 run: CMD under a lease of this host, or of N of its GPUs. Its environment, terminal, signals and exit code are kept; it gets
-TOUCHGATE_LEASE_TOKEN and, for GPUs, CUDA_VISIBLE_DEVICES beside. Under a lease of its own tree it does not ask again.
+TOUCHGATE_LEASE_TOKEN and, for GPUs, CUDA_VISIBLE_DEVICES beside. Under a lease of its own tree it does not ask again. Where
+somebody else is on the GPU it ends with 69, or waits for as long as TOUCHGATE_UNFIT_WAIT says (30m) at the front of the queue.
 
 reserve: be next. The host, or N of its GPUs, are yours for a while, from when they are free. Nobody's run is stopped.
 
