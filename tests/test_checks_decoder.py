@@ -269,6 +269,48 @@ def test_a_ladder_alone_pins_what_a_decoder_must_tell(run):
     assert run("true", target="vectors/clips").verdict is Verdict.FAILED
 
 
+def test_a_run_gates_reuses_and_reports_it_like_any_other_check(project):
+    make(project.root)
+    script = '. tools/say.sh\ncut -f1 "$TOUCHGATE_VECTORS_LIST" | while read -r name; do say "$name"; done\n'
+    project.write("tools/decode.sh", script)
+    project.write("tools/say.sh", 'say() { grep " $1 " told.txt; }\n')
+    telling(project.root)
+    project.write(
+        "tasks/lanes.yml",
+        "lanes:\n  theirs:\n    paths: [none/**]\n    checks:\n      - vectors: vectors/tiny\n"
+        "        decoder: sh tools/decode.sh\n        inputs: [told.txt]\n",
+    )
+    project.git("checkout", "-q", "main")
+    project.commit()
+    project.git("checkout", "-q", "-B", "work")
+    project.write("docs/a.md", "b\n")
+    project.commit()
+    done = project.doit()
+    assert (done.returncode, "nothing touched" in done.stdout.lower()) == (0, True), done.stdout + done.stderr
+    # What the script reads touches the lane, though no pattern names it.
+    project.write("tools/say.sh", 'say() { grep " $1 " told.txt || exit 5; }\n')
+    done = project.doit("--report-dir", "report")
+    assert done.returncode == 0, done.stdout + done.stderr
+    (check,) = json.loads((project.root / "report/result.json").read_text())["checks"]
+    assert (check["name"], check["kind"], check["verdict"], check["cached"], check["device"]) == (
+        "theirs:vectors",
+        "vectors",
+        "passed",
+        False,
+        None,
+    )
+    assert check["reason"].endswith(", 6 of 6 rungs as pinned")
+    shutil.rmtree(project.root / "report")
+    again = project.doit("--report-dir", "report")
+    (check,) = json.loads((project.root / "report/result.json").read_text())["checks"]
+    assert (again.returncode, check["cached"]) == (0, True)
+    assert project.doit("vectors", "diff", "report/result.json", "told.txt").stdout == "6 rungs in both, all equal\n"
+    (project.root / "told.txt").write_text((project.root / "told.txt").read_text().replace(A, OTHER))
+    done = project.doit()
+    assert done.returncode == 1
+    assert f"a: stage values, frame 0, plane 0: {OTHER} by the decoder, {A} pinned" in done.stdout
+
+
 # ---- the example of the document
 
 DOCUMENT = (ROOT / "docs/decoders.md").read_text(encoding="utf-8")
