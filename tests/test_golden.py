@@ -654,3 +654,23 @@ def test_the_command_checks_what_only_the_decoder_knows(repository, change, mess
     (line,) = [problem for problem in done.stdout.splitlines() if ".json:" in problem]
     assert (done.returncode, done.stderr) == (1, "")
     assert line.partition(": ")[2].startswith(message)
+
+
+def test_the_command_pins_the_stages_that_have_no_digest_yet(repository):
+    place = repository.root / "vectors" / "rans" / "ladder.txt"
+    text = place.read_text(encoding="utf-8")
+    place.write_text("".join(line for line in text.splitlines(keepends=True) if " coin-000001 " not in line), encoding="utf-8")
+    done = repository.doit("vectors", "check")
+    assert done.returncode == 1
+    assert "vectors/rans/ladder.txt:1: coin-000001 has no rung; `doit vectors pin rans` adds it\n" in done.stdout
+    done = repository.doit("vectors", "pin", "rans")
+    assert (done.returncode, done.stdout) == (0, "pinned 2 rungs in vectors/rans/ladder.txt; commit it\n")
+    assert place.read_text(encoding="utf-8") == text
+    done = repository.doit("vectors", "pin", "rans")
+    assert (done.returncode, done.stdout) == (0, "every stage is pinned already\n")
+    done = repository.doit("vectors", "pin", "gone")
+    assert (done.returncode, done.stdout) == (3, "")
+    assert "vectors/gone/manifest.json:1: there is no manifest.json" in done.stderr
+    done = repository.doit("vectors", "diff", "vectors/rans/ladder.txt")
+    assert done.returncode == 3
+    assert "takes check, add FAMILY NAME, pin FAMILY, or diff A B" in done.stderr
