@@ -1,4 +1,4 @@
-"""The kinds of checks as the gate knows them: it refuses what `doit` refuses, in the same words."""
+"""Kinds of checks and names of lanes: the gate refuses what `doit` refuses, in the same words."""
 
 from __future__ import annotations
 
@@ -27,10 +27,7 @@ def gate(project: Project, **environ: str) -> subprocess.CompletedProcess[str]:
             "{command: make, inpts: [x]}",
             "5:25: unknown key 'inpts' in a 'command' check of lane 'one'; did you mean 'inputs'?",
         ),
-        (
-            "{vectors: v, tools: [x]}",
-            "5:22: unknown key 'tools' in a 'vectors' check of lane 'one'; it takes name and timeout",
-        ),
+        ("{pytest: t, expect: 1}", "5:21: unknown key 'expect' in a 'pytest' check of lane 'one'; it takes "),
         ("{command: x, pytest: y}", "5:22: a check of lane 'one' has two kinds, 'command' and 'pytest'; write two checks"),
     ],
 )
@@ -40,6 +37,16 @@ def test_gate_and_doit_refuse_the_same(project: Project, check: str, said: str) 
     assert done.stderr.startswith(f"tasks/lanes.yml:{said}")
     assert (done.returncode, done.stdout) == (other.returncode, other.stdout) == (3, "")
     assert done.stderr == other.stderr
+
+
+@pytest.mark.parametrize("name", ["vectors", "list", "reset-dep"])
+def test_gate_and_doit_refuse_the_same_names_of_lanes(project: Project, name: str) -> None:
+    project.write("tasks/lanes.yml", ONE_CHECK.format("command: x").replace("one", name))
+    done, other = gate(project), project.doit("lanes")
+    said = f"tasks/lanes.yml:2:3: '{name}' can't name a lane: it is a command of doit; take another name\n"
+    assert (done.returncode, done.stdout) == (other.returncode, other.stdout) == (3, "")
+    assert done.stderr == other.stderr
+    assert done.stderr.startswith(said)
 
 
 def test_what_another_package_brings_counts_where_it_is_installed(project: Project) -> None:

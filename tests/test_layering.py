@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 import sys
+from importlib.metadata import entry_points
 from pathlib import Path
 
 import pytest
@@ -222,6 +223,17 @@ def test_the_gate_knows_the_kinds_of_checks_as_they_are():
     known = registry.KnownOptions()
     assert {name: set(keys) for name, keys in kinds.OPTIONS.items()} == {name: set(known[name]) for name in registry.OWN}
     assert kinds.GROUP == registry.GROUP
+
+
+def test_the_gate_knows_the_commands_of_doit_as_they_are():
+    """No lane is called like one, and where doit is not installed that is known all the same."""
+    from doit.doit_cmd import DoitMain
+
+    from touchgate.gate.check_declarations import COMMANDS
+
+    assert set(DoitMain().get_cmds()) >= COMMANDS
+    ours = {point.name for point in entry_points(group="doit.COMMAND") if point.value.startswith("touchgate.")}
+    assert {*(command.get_name() for command in DoitMain.DOIT_CMDS), *ours} == COMMANDS
 
 
 def test_the_reading_of_imports(tmp_path, monkeypatch):

@@ -308,6 +308,14 @@ def test_what_is_proposed_is_taken(command, tmp_path, shape, folder):
         assert code in (0, 1), err
 
 
+def test_a_filter_called_like_a_command_becomes_a_lane_of_another_name(command):
+    """No lane can be called like a command of doit."""
+    code, out, _ = command(ci=filtered("src").replace("changed", "vectors"))
+    assert code == 0
+    assert "+          lane: ci-vectors\n" in out
+    assert "+  ci-vectors:\n" in out
+
+
 # ---- killed in between
 
 KILLED = """

@@ -7,9 +7,11 @@ import contextlib
 from touchgate.gate import forge, sources
 from touchgate.gate.asked import UsageFault
 from touchgate.gate.change import Judged
+from touchgate.gate.check_declarations import COMMANDS
 from touchgate.gate.declared import opened, read_both
 from touchgate.gate.git import GitFault
 from touchgate.gate.included import untold_in_words
+from touchgate.gate.kinds import KnownKinds
 from touchgate.gate.located import DeclarationError, did_you_mean
 from touchgate.gate.meant import is_meant, meaning_nothing
 from touchgate.gate.model import Change, Decision, LaneDecision, Nearest
@@ -17,7 +19,7 @@ from touchgate.gate.plan import plan
 from touchgate.gate.values import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
     from typing import Any
 
@@ -68,16 +70,17 @@ def decide(
     start: str | Path,
     environ: Mapping[str, str],
     found: Sources | None = None,
-    kinds: Mapping[str, Collection[str]] | None = None,
+    strictly: bool = False,
 ) -> Answer:
     """Decide about a change that is judged already. found: the lane files, where they were read already.
 
-    kinds: of checks, as in `declarations.read_lanes`; None: any, as lanes of the past may have them. Raises UsageFault,
-    DeclarationError and GitFault.
+    strictly: lanes are declared as `doit` takes them, by kinds of checks that are known and by names that are free; else
+    as lanes of the past may be. Raises UsageFault, DeclarationError and GitFault.
     """
     if asked.workflow:
         return _of_workflow(repo, judged, asked, start, environ)
-    declared = read_both(repo, judged, kinds, found=found)
+    kinds, reserved = (KnownKinds(), COMMANDS) if strictly else (None, ())
+    declared = read_both(repo, judged, kinds, reserved=reserved, found=found)
     judged, head, base = declared.judged, declared.head, declared.base
     if not head and not base and not declared.vacant:
         raise UsageFault(f"no lane is declared: there is no {sources.FOLDER}/*.yml\n`doit lanes init` writes a first one")

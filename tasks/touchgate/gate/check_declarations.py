@@ -18,6 +18,13 @@ COMMON_KEYS = ("name", "timeout")
 LONGEST_MINUTES = 7 * 24 * 60
 NAME = r"[A-Za-z0-9][A-Za-z0-9._-]*"
 """A lane's or check's name: it becomes the name of a doit task."""
+COMMANDS = frozenset(
+    (
+        *("clean", "dumpdb", "forget", "help", "ignore", "info", "list", "reset-dep", "run", "strace", "tabcompletion"),
+        *("lanes", "lease", "results", "touched", "vectors"),
+    )
+)
+"""Commands of doit, and ours: no lane is called like one, since `doit NAME` would be the command."""
 NAME_CURE = "take letters, digits, '.', '_' and '-', a letter or digit first"
 
 

@@ -124,16 +124,16 @@ def _answer_to(asked: Asked, start: str | Path, environ: Mapping[str, str]) -> A
         try:
             judged = change_of.resolve(repo, base=asked.base, head=asked.head, environ=environ, fetch=asked.fetch)
             found = None if asked.workflow else _read(repo, judged)
-            from touchgate.gate import answers, kinds  # noqa: PLC0415 (by now the other thread is through with it)
+            from touchgate.gate import answers  # noqa: PLC0415 (by now the other thread is through with it)
 
             if standing is not Standing.THE_EVENTS:
                 judged = answers.opened(judged, f"the checkout in {root} is not of this event's commit")
-            return answers.decide(repo, judged, asked, start, environ, found, kinds.KnownKinds())
+            return answers.decide(repo, judged, asked, start, environ, found, strictly=True)
         except GitFault as fault:
-            from touchgate.gate import answers, kinds  # noqa: PLC0415
+            from touchgate.gate import answers  # noqa: PLC0415
 
             # Nothing can be asked of git: the lanes of the checkout, and all of them.
-            return answers.decide(repo, answers.nothing_known(str(fault)), asked, start, environ, kinds=kinds.KnownKinds())
+            return answers.decide(repo, answers.nothing_known(str(fault)), asked, start, environ, strictly=True)
 
 
 def _standing(asked: Asked, root: str, environ: Mapping[str, str]) -> Standing:
@@ -169,7 +169,7 @@ def _read(repo: Repository, judged: Judged) -> sources.Sources | None:
 
 def _answer_alone(asked: Asked, start: str | Path, environ: Mapping[str, str], passed_over: str | None = None) -> Answer:
     """Decide without a checkout, from what a remote gives. passed_over: a checkout that does not count."""
-    from touchgate.gate import answers, kinds, remote  # noqa: PLC0415 (a checkout does without)
+    from touchgate.gate import answers, remote  # noqa: PLC0415 (a checkout does without)
 
     url = asked.remote or forge.clone_url(environ)
     if asked.remote is None and (not forge.is_job(environ) or not url):
@@ -192,7 +192,7 @@ def _answer_alone(asked: Asked, start: str | Path, environ: Mapping[str, str], p
             if judged.change.head is None:
                 return answers.unread(asked, judged)
             try:
-                return answers.decide(repo, judged, asked, start, environ, kinds=kinds.KnownKinds())
+                return answers.decide(repo, judged, asked, start, environ, strictly=True)
             except GitFault as fault:
                 return answers.unread(asked, answers.opened(judged, str(fault)))
     except GitFault as fault:

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from touchgate.gate.check_declarations import NAME
+from touchgate.gate.check_declarations import COMMANDS, NAME
 from touchgate.migrate import filters
 
 if TYPE_CHECKING:
@@ -111,7 +111,7 @@ class NewLanes:
         equal = [name for name, lane in there_are.items() if lane == patterns and name.endswith(f"-{plain}")]
         for name in (plain, *equal, f"{self.stem}-{plain}"):
             there = there_are.get(name)
-            if not re.fullmatch(NAME, name) or (there is not None and there != patterns):
+            if not re.fullmatch(NAME, name) or name in COMMANDS or (there is not None and there != patterns):
                 continue
             if there is None:
                 self.added[name] = (patterns, where)
