@@ -338,3 +338,15 @@ def test_a_difference_in_words(got, text):
 def test_a_digest_does_not_depend_on_the_machine_s_byte_order():
     little, big = (Decoded("ok", np.array([1, -2], order)) for order in ("<i4", ">i4"))
     assert little.digest == big.digest == golden.digest(bytes([1, 0, 0, 0, 254, 255, 255, 255]))
+
+
+@pytest.mark.usefixtures("folder")
+def test_a_device_that_can_not_compile_leaves_the_check_unmeasured(tmp_path):
+    """Found out only when the kernel is compiled: the oracle alone is no pass."""
+
+    class NoCompiler(FakeDevice):
+        def module(self, source):
+            raise Unavailable("no nvcc")
+
+    with pytest.raises(Unavailable, match="no nvcc"):
+        run(tmp_path, NoCompiler())

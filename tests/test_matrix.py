@@ -12,7 +12,7 @@ import pytest
 from touchgate import golden
 from touchgate.checks import legs, matrix
 from touchgate.checks.vectors import KIND
-from touchgate.devices import Unavailable, settings
+from touchgate.devices import BuildFault, Unavailable, settings
 from touchgate.devices.targets import TARGETS
 from touchgate.gate.model import At, CheckDeclaration, DeviceWish, Lane
 from touchgate.outcome import Outcome, Verdict
@@ -207,6 +207,17 @@ def test_a_gpus_check_judges_the_emulation_beside_it(root, build_dir, monkeypatc
     assert [one["name"] for one in outcome.facts["legs"]] == ["oracle", "emulated", "Some GPU"]
     assert outcome.reason.endswith(" by oracle, emulated, Some GPU")
     assert (outcome.verdict, outcome.device) == (Verdict.PASSED, "Some GPU")
+
+    class Emulation:
+        name = "emulated"
+
+        def module(self, source):
+            raise BuildFault(f"{source}:1:2: error: asm")
+
+    monkeypatch.setattr(emulated, "open_device", lambda *_, **__: Emulation())
+    outcome = KIND.run(specs(root)["vectors"], context)
+    assert outcome.verdict is Verdict.PASSED
+    assert "; emulated unmeasured: kernels/rans/rans.cu does not compile: " in outcome.reason
 
     def missing(*_, **__):
         raise Unavailable("no C++ compiler: install g++")

@@ -125,7 +125,7 @@ def measure(root: Path, target: str, device: Device, *, leg: str = "", beside: S
         kernel = root / golden.read_head(root / target).kernel
         truth = by_oracle(root, target)
         told = [_decoded(truth, kernel, one.name, one.open) for one in beside if one.always]
-        told.append(_decoded(truth, kernel, leg or device.name, lambda: device))
+        told.append(_decoded(truth, kernel, leg or device.name, lambda: device, is_own=True))
         if truth.found or any(report.verdict is Verdict.FAILED for report, _ in told):
             told += [_decoded(truth, kernel, one.name, one.open) for one in beside if not one.always]
         return judged(truth, told, device.name)
@@ -133,13 +133,20 @@ def measure(root: Path, target: str, device: Device, *, leg: str = "", beside: S
         return Outcome(Verdict.ERROR, device=device.name, reason=f"{target}/{MANIFEST}: {fault}")
 
 
-def _decoded(truth: Truth, kernel: Path, name: str, opened: Callable[[], Device]) -> tuple[LegReport, Ran | None]:
-    """A leg, whatever comes of it but what its decoder file raises. A device that the leg opened is left open."""
+def _decoded(
+    truth: Truth, kernel: Path, name: str, opened: Callable[[], Device], *, is_own: bool = False
+) -> tuple[LegReport, Ran | None]:
+    """A leg, whatever comes of it but what its decoder file raises; of the check's own leg `Unavailable` as well.
+
+    A device that the leg opened is left open.
+    """
     began = time.perf_counter()
     try:
         device = opened()
         ran = legs.run(truth, name, device, device.module(kernel))
     except Unavailable as missing:
+        if is_own:
+            raise
         return LegReport(name, Verdict.UNMEASURED, None, 0.0, str(missing)), None
     except (BuildFault, LaunchFault) as fault:
         text = str(fault).rstrip()
@@ -147,8 +154,9 @@ def _decoded(truth: Truth, kernel: Path, name: str, opened: Callable[[], Device]
         lines = text.splitlines() or ["no reason given"]
         what = f" does not compile: {first_error(text)}" if isinstance(fault, BuildFault) else f": {lines[0]}"
         reason = f"{truth.manifest['kernel']}{what}"
-        seconds = time.perf_counter() - began
-        return LegReport(name, Verdict.FAILED, None, seconds, reason, tuple(lines[:DETAIL])), None
+        # What only a GPU's compiler knows can't be emulated, which says nothing about the GPU's own leg.
+        verdict = Verdict.UNMEASURED if isinstance(fault, BuildFault) and not is_own else Verdict.FAILED
+        return LegReport(name, verdict, None, time.perf_counter() - began, reason, tuple(lines[:DETAIL])), None
     return _report(truth, ran), replace(ran, seconds=time.perf_counter() - began)
 
 
