@@ -21,7 +21,7 @@ def adopted(state: State, living: Iterable[int], reservation: int, wanted: Entry
     """The holding. living: the runs that hold something. Raises `LeaseRefused` with the reason."""
     made = state.entries.get(reservation)
     if made is None or not made.reserves:
-        raise LeaseRefused(f"there is no reservation {reservation}")
+        raise LeaseRefused(f"there is no reservation {reservation}; `doit lease status` lists them")
     now = clock.now()
     why = _unfit(made, wanted, sha, now, host)
     if why:

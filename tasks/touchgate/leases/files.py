@@ -279,7 +279,7 @@ class FilesEngine:
         def take_back(state: State) -> tuple[State, list[Event]]:
             one = state.entries.get(request)
             if one is None or one.state not in (WAITING, HELD) or (one.runs and not queue.tickets.alive(request)):
-                raise LeaseRefused(f"there is no request {request} that waits or holds")
+                raise LeaseRefused(f"there is no request {request} that waits or holds; `doit lease status` lists them")
             whose = f"{record.printable(one.user)} ({record.printable(one.what)})"
             if one.runs and one.state == HELD:
                 shares = ", ".join(telling.name(share, self._host) for share in one.shares)
@@ -306,7 +306,7 @@ class FilesEngine:
 
     def _drain(self, host: str, why: str, kind: str) -> None:
         if host != self._host:
-            raise LeaseRefused(f"there is no host {host}; there is {self._host}")
+            raise LeaseRefused(self._no_host(host))
 
         def change(state: State) -> tuple[State, list[Event]]:
             events = [Event(kind, None, why)] if why or state.drained else []
@@ -321,6 +321,9 @@ class FilesEngine:
         except QueueUnavailable as fault:
             raise LeaseRefused(f"{fault}; nothing was changed") from fault
 
+    def _no_host(self, names: str) -> str:
+        return f"there is no host {names}; there is {self._host}, as TOUCHGATE_HOST or the system calls it"
+
     def _ready(self) -> Queue:
         prepare(self.directory)
         return self._queue()
@@ -333,7 +336,7 @@ class FilesEngine:
         """A request of this process, its id still to be given. Raises `LeaseRefused` where it names other hosts."""
         strange = [name for name in want.names if name != self._host]
         if want.names and self._host not in want.names:
-            raise LeaseRefused(f"there is no host {', '.join(strange)}; there is {self._host}")
+            raise LeaseRefused(self._no_host(", ".join(strange)))
         pid = os.getpid()
         # A run can use the GPUs that it sees, not others that the queue has heard of.
         among = want.among or (self._gpus if want.gpus else ())

@@ -126,6 +126,9 @@ class FilesGrant:
         def back(state: State) -> tuple[State, list[Event]]:
             self._belt.close(ended=True)
             self._open = False
+            own = state.entries.get(waiting.id)
+            if own is not None and own.at != waiting.at:  # everything was lost, and the number is another's: it asks anew
+                return state, []
             return state.put(waiting), [Event("not fit", waiting, "the host was not fit; it goes back to the front")]
 
         try:

@@ -189,7 +189,7 @@ class PostgresEngine:
             one = next((one for one in load(connection).leases if one.id == request), None)
             said.clear()
             if one is None:
-                raise LeaseRefused(f"there is no request {request} that waits or holds")
+                raise LeaseRefused(f"there is no request {request} that waits or holds; `doit lease status` lists them")
             whose = f"{printable(one.username)} ({printable(one.what)})"
             if one.state == "held" and not one.reserves:
                 raise LeaseRefused(
