@@ -401,6 +401,20 @@ def test_the_person_may_say_that_a_job_only_decides():
     assert left(source, Asked(gates=frozenset({"gate"}))) == []
 
 
+@pytest.mark.parametrize(
+    ("steps", "reason"),
+    [
+        (
+            "    steps: [{run: make}]\n",
+            "it is written in braces or brackets; write the job and its steps a line each, steps behind '- '",
+        ),
+        ("    <<: {steps: [{run: make}]}\n", "its steps come through a merge key; write `steps:` in the job itself"),
+    ],
+)
+def test_a_job_without_room_for_a_step_says_how_to_make_some(steps, reason):
+    assert f"{migrating.FOLDER}/x.yml:15:3: 'x': {reason}" in left(workflow(job(NEEDS, steps=steps)))
+
+
 def test_a_script_is_left_alone_until_its_lane_is_said():
     gate = GATE[: GATE.index("      - uses")] + "      - id: f\n        run: ./changed.sh >> $GITHUB_OUTPUT\n"
     message = "output 'a' is decided by a script, which can't be read; say what it asks: --lane x.yml:a=LANE"

@@ -34,9 +34,9 @@ def _misshapen(job: Job) -> str | None:
     if not job.steps or len(job.steps) != len(getattr(job.node.get("steps"), "items", ())):
         return "it has no steps, or one that is no mapping"
     if steps is None:
-        return "its steps come through a merge key"
+        return "its steps come through a merge key; write `steps:` in the job itself"
     if job.node.flow or getattr(resolved(steps[1]), "flow", False):
-        return "it is written in braces or brackets"
+        return "it is written in braces or brackets; write the job and its steps a line each, steps behind '- '"
     return None
 
 
