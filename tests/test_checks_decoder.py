@@ -82,6 +82,7 @@ def test_a_declaration_becomes_one_check(tmp_path):
         ({"decoder": ""}, "`decoder` is the line that /bin/sh is to run"),
         ({"decoder": 5}, "`decoder` is the line that /bin/sh is to run"),
         ({"architectures": [87]}, "`architectures` is for our own kernels"),
+        ({"legs": []}, "`legs` is for our own kernels"),
         ({"tools": ["make"]}, "`tools`: 'make' is not known"),
         ({"inputs": ["../x"]}, "`inputs`: ../x is not below"),
         ({"target": "vectors/gone"}, "there is no folder vectors/gone"),

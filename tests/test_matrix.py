@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import pytest
 
 from touchgate import golden
-from touchgate.checks import legs, matrix
+from touchgate.checks import DeclarationFault, legs, matrix
 from touchgate.checks.vectors import KIND
 from touchgate.devices import BuildFault, Unavailable, settings
 from touchgate.devices.targets import TARGETS
@@ -44,9 +44,9 @@ def root(tmp_path):
     return tmp_path
 
 
-def specs(root):
+def specs(root, **options):
     at = At("tasks/vectors.yml", 6, 9)
-    declaration = CheckDeclaration("vectors", TARGET, {}, at)
+    declaration = CheckDeclaration("vectors", TARGET, options, at)
     lane = Lane("rans", "", (), (), ("smoke", "full"), DeviceWish(), 3, 6, (), (declaration,), at)
     return {spec.name.partition(":")[2]: spec for spec in KIND.expand(lane, declaration, root)}
 
@@ -75,6 +75,18 @@ def test_each_leg_is_a_check_of_suite_full():
     assert found["O3-fast-math"].about == "vectors/rans emulated, with -O3 -ffast-math -march=native"
     assert matrix.tools("s390x") == ("s390x-linux-gnu-g++", "qemu-s390x")
     assert matrix.tools("clang") == ("clang++",)
+
+
+def test_a_declaration_chooses_among_the_legs():
+    assert list(specs(ROOT, legs=["O0", "armhf"]))[4:] == ["armhf", "O0"]
+    assert list(specs(ROOT, legs=[])) == ["vectors", "sanitize", "compile", "compile-full"]
+    for value, told in (
+        (["arm"], "`legs`: 'arm' is none of x86_64, aarch64, "),
+        ("O0", "`legs` is a list of names, not 'O0'; "),
+    ):
+        with pytest.raises(DeclarationFault) as fault:
+            specs(ROOT, legs=value)
+        assert str(fault.value).startswith(told)
 
 
 def test_the_processor_belongs_to_the_key_of_what_is_compiled_for_it():

@@ -42,8 +42,9 @@ def spec_of(lane: Lane, declaration: CheckDeclaration, root: Path) -> CheckSpec:
     command = declaration.options[DECODER]
     if not isinstance(command, str) or not command.strip() or "\0" in command:
         raise DeclarationFault("`decoder` is the line that /bin/sh is to run, such as: cargo test --release -- --nocapture")
-    if "architectures" in declaration.options:
-        raise DeclarationFault("`architectures` is for our own kernels; with `decoder` none is compiled")
+    for option in ("architectures", "legs"):
+        if option in declaration.options:
+            raise DeclarationFault(f"`{option}` is for our own kernels; with `decoder` none is compiled")
     listed_paths(declaration.options.get("inputs", []), "inputs")
     tools_named(declaration.options.get("tools", []))
     folder = root / declaration.target

@@ -12,7 +12,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from touchgate.checks import CheckSpec, check_name
+from touchgate.checks import CheckSpec, DeclarationFault, check_name
 from touchgate.devices.settings import SETTINGS, compiler_of, flags_of
 from touchgate.devices.targets import TARGETS
 
@@ -23,11 +23,13 @@ if TYPE_CHECKING:
 LEG = "leg"
 """The option that holds a leg's name."""
 LEGS = (*TARGETS, *SETTINGS)
+OPTION = "legs"
+"""The key of a declaration that chooses among them."""
 
 
 def specs(lane: Lane, declaration: CheckDeclaration) -> Iterator[CheckSpec]:
-    """The checks of all legs, named `<lane>:<leg>`."""
-    for leg in LEGS:
+    """The checks of the legs, named `<lane>:<leg>`: of all, or of those that `legs` lists. Raises `DeclarationFault`."""
+    for leg in chosen(declaration.options.get(OPTION)):
         yield CheckSpec(
             name=check_name(lane, declaration, leg),
             lane=lane.name,
@@ -41,6 +43,18 @@ def specs(lane: Lane, declaration: CheckDeclaration) -> Iterator[CheckSpec]:
             env=lane.env,
             where=str(declaration.at),
         )
+
+
+def chosen(value: object) -> tuple[str, ...]:
+    """What `legs` says: names, in their order here; all for None, none for an empty list. Raises `DeclarationFault`."""
+    if value is None:
+        return LEGS
+    if not isinstance(value, (list, tuple)):
+        raise DeclarationFault(f"`{OPTION}` is a list of names, not {value!r}; there are {', '.join(LEGS)}")
+    for name in value:
+        if name not in LEGS:
+            raise DeclarationFault(f"`{OPTION}`: {name!r} is none of {', '.join(LEGS)}")
+    return tuple(leg for leg in LEGS if leg in value)
 
 
 def about(leg: str) -> str:

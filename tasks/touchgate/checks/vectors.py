@@ -43,6 +43,7 @@ class VectorsKind:
     options: Mapping[str, str] = MappingProxyType(
         {
             "architectures": ARCHITECTURES_OPTION,
+            matrix.OPTION: f"which legs of the matrix are checks, out of {', '.join(matrix.LEGS)}; default all",
             "decoder": "a line for /bin/sh that decodes the folder in the place of our kernels, such as cargo test",
             "inputs": "of `decoder`: further files, folders or patterns; a change touches the lane and decides about reuse",
             "tools": "of `decoder`: names of tools whose versions decide about reuse, such as cargo, rustc, python",

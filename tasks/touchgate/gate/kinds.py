@@ -19,7 +19,7 @@ OPTIONS = {
     "sanitizers": ("tools",),
     "benchmark": ("samples", "warmups", "repetitions", "blocks"),
     "compile": ("architectures",),
-    "vectors": ("architectures", "decoder", "inputs", "tools"),
+    "vectors": ("architectures", "legs", "decoder", "inputs", "tools"),
     "pytest": ("inputs",),
     "command": ("inputs", "tools", "expect"),
 }
