@@ -66,7 +66,8 @@ Exit codes: 0; 1 findings of check; 3 bad declarations or usage."""
             guess = did_you_mean(action, ACTIONS) or "it takes check, why LANE, stats, init or schema"
             raise UsageFault(f"`doit lanes {action}`: {guess}")
         if action != "check" and len(rest) != (1 if action == "why" else 0):
-            raise UsageFault("`doit lanes why` takes one lane, group or pattern" if action == "why" else f"`doit lanes {action}` takes no more")
+            takes = "one lane, group or pattern" if action == "why" else "no more"
+            raise UsageFault(f"`doit lanes {action}` takes {takes}")
         self.refuse_idle(action, options, named=bool(rest))
         if action == "init":
             from touchgate.edge.commands.start import write_first_lane  # noqa: PLC0415
