@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from touchgate.leases.engine import Grant
 
 SOURCES = str(Path(process.__file__).resolve().parents[2])
-PATIENCE = 60.0
+PATIENCE = 300.0
 HOST = "here"
 GPUS = ("GPU-a", "GPU-b")
 WHOLE = Want(hosts=1)

@@ -1,4 +1,4 @@
-"""How often the two rules are wrong, as built, on noise like a GPU's: the quick tests bound it, the slow one states it.
+"""How often the two rules are wrong, as built, on noise like a GPU's: the quick tests bound it, the long one states it.
 
 A sample's time is exp(run + within) times a spike: `run` differs from run to run, `within` from sample to sample; 3 % of
 samples are spikes, 10 to 60 % longer. Base and head of one run share its effect, and each has a small effect of its own
@@ -82,7 +82,7 @@ def detected(rule, random, keys, within, between, slower=1.05):
 
 @pytest.mark.parametrize("rule", RULES)
 def test_alarms_are_rare_and_slower_kernels_are_found(rule):
-    """Bounds far from the rates that the slow test holds: 60 runs with at most 1 % each have more than 6 once in a million."""
+    """Bounds far from the rates that the long test holds: 60 runs with at most 1 % each have more than 6 once in a million."""
     random = np.random.default_rng(2)
     assert false_alarms(rule, random, 60, 0.005, 0.005) <= 6
     assert detected(rule, random, 400, 0.005, 0.005) >= 340
@@ -94,7 +94,7 @@ def test_what_is_twice_as_slow_is_always_found(rule):
     assert detected(rule, random, 200, 0.01, 0.01, slower=2.0) == 200
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("rule", RULES)
 def test_the_rates_that_are_stated(rule):
     """docs/benchmarks.md has these; run with -s to see them."""

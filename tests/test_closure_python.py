@@ -370,7 +370,7 @@ def test_a_part_of_the_installed_code_against_ast():
     assert [str(file) for file in files if missed(file.read_bytes())] == []
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_all_installed_code_against_ast():
     assert [str(file) for file in _installed() if missed(file.read_bytes())] == []
 

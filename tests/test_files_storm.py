@@ -81,7 +81,7 @@ def test_kill_9_at_random_moments(tmp_path):
     killed_in_a_loop(tmp_path / "leases", 8)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_kill_9_at_200_random_moments(tmp_path):
     killed_in_a_loop(tmp_path / "leases", 200)
 

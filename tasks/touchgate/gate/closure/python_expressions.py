@@ -68,7 +68,8 @@ class Expressions:
 
     def skip(self, at: int) -> int:
         """The first place from `at` on that is no line end."""
-        while self.token(at).kind == "newline":
+        tokens, end = self.tokens, len(self.tokens)
+        while at < end and tokens[at].kind == "newline":
             at += 1
         return at
 
@@ -161,7 +162,7 @@ class Expressions:
         """The path that an expression begins with, as `place` gives it, and where the first token is that it leaves out."""
         self._lenient = True
         end, last = start, min(start + _LONGEST, len(self.tokens))
-        while end < last and (self.token(end).kind != "newline" or self.is_inside(end)):
+        while end < last and (self.tokens[end].kind != "newline" or self.is_inside(end)):
             end += 1
         try:
             found, at = self._sum(start, end, 0)
@@ -191,9 +192,10 @@ class Expressions:
             return None, at
         found: _Path | None
         if token.kind == "string":
-            last = at
-            while self.token(self.skip(last)).kind == "string" and self.skip(last) < end:
-                last = self.skip(last) + 1
+            last = following = at
+            while following < end and self.token(following).kind == "string":
+                last = following + 1
+                following = self.skip(last)
             text = self.text(at, last)
             found, at = (None if text is None else _Path(CWD, text)), last
         elif token.text == "(":
