@@ -11,7 +11,7 @@ import sys
 import pytest
 
 LIMIT = 90
-"""Seconds of the processor's time, whatever else runs beside. A megabyte takes a few; read in quadratic time it took more than 150."""
+"""Seconds of the processor's time. A megabyte takes some; read in quadratic time it took more than 150."""
 SIZE = 1_000_000
 READ = """
 import resource, sys

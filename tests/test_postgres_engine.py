@@ -246,7 +246,8 @@ def test_a_drained_host_is_refused_and_its_holder_goes_on(dsn: str) -> None:
         waiter = Waits(engine(dsn))
         waiter.placed()
         engine(dsn).drain("a", "fans")
-        assert str(waiter.refused()).endswith("refuses it: a is drained (fans); `doit lease undrain [HOST]` takes a drain back")
+        cure = "`doit lease undrain [HOST]` takes a drain back"
+        assert str(waiter.refused()).endswith(f"refuses it: a is drained (fans); {cure}")
         with pytest.raises(LeaseRefused, match=r"a is drained \(fans\)"):
             take(engine(dsn), timeout=None)
         held.check()
