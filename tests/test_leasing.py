@@ -153,8 +153,9 @@ def test_descriptors_that_mean_nothing(text):
 
 
 def holder(resource="here", *, token=7, user="me", alive=True, pid=None, **more):
-    """A lease held, unless said otherwise, by the process that this one was started by."""
-    return Holder(resource, user, pid or os.getppid(), "2026-12-01T05:00:00Z", "gemm", token=token, alive=alive, **more)
+    """A lease held, unless said otherwise, by the process that started this one, or where that has ended by this one."""
+    above = os.getppid() if os.getppid() > 1 else os.getpid()
+    return Holder(resource, user, pid or above, "2026-12-01T05:00:00Z", "gemm", token=token, alive=alive, **more)
 
 
 class FakeEngine:
