@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import resource
@@ -427,6 +428,26 @@ def test_a_queue_that_somebody_is_stopped_in_costs_the_order_and_not_the_lease(f
         for pid in children(stopped.pid):
             os.kill(pid, signal.SIGKILL)
         stopped.wait()
+
+
+def test_a_queue_that_one_after_the_other_gets_is_waited_for(folder, monkeypatch):
+    """However long a crowd takes in all: nobody was stopped in there."""
+    take(folder).close()
+    monkeypatch.setattr("touchgate.leases.queue.PATIENCE", 0.3)
+    lock = os.open(folder / "queue.lock", os.O_RDWR)
+    fcntl.flock(lock, fcntl.LOCK_EX)
+
+    def others():
+        for _ in range(30):
+            time.sleep(0.03)
+            os.utime(lock)
+        os.close(lock)
+
+    crowd = threading.Thread(target=others)
+    crowd.start()
+    with take(folder) as grant:
+        assert grant.notes == ()
+    crowd.join()
 
 
 # ---- processes

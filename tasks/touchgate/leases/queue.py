@@ -48,9 +48,12 @@ if TYPE_CHECKING:
 NAME, LOCK = "queue.json", "queue.lock"
 LARGEST = 16 << 20
 PATIENCE = 5.0
-"""Seconds to wait for the queue's lock, which is held for some milliseconds: whoever has it longer was stopped in there."""
-PAUSES = (0.0002, 0.0004, 0.0008, 0.0016, 0.003)
-"""Seconds between two looks at that lock; the last one again and again."""
+"""Seconds without anybody getting the queue's lock, which is held for some milliseconds: who has it was stopped in there."""
+PAUSES = (0.0002, 0.0004, 0.0008, 0.0016, 0.003, 0.006, 0.012, 0.025, 0.05)
+"""Seconds between two looks at that lock, at most; the last one again and again.
+
+Each is drawn anew from its upper half. A crowd that looked often would take the processor from the one that has the lock.
+"""
 
 
 class QueueUnavailable(Exception):
@@ -187,13 +190,16 @@ class Queue:
 
     @contextmanager
     def _locked(self, between: Callable[[], None] | None) -> Iterator[int]:
-        began, looks = time.monotonic(), 0
+        began, looks, had = time.monotonic(), 0, 0
         while True:
             descriptor = self._open_lock()
             try:
                 if _try(descriptor, self._lock):
+                    with suppress(OSError):
+                        os.utime(descriptor)  # for those who look: it was had
                     yield descriptor
                     return
+                now_had = os.fstat(descriptor).st_mtime_ns
             finally:
                 # Closing is enough: nobody inherits it but a fork in the very moment, whose copy an unlock ends too.
                 with suppress(OSError):
@@ -201,12 +207,14 @@ class Queue:
                 os.close(descriptor)
             if between is not None:
                 between()
-            if time.monotonic() - began > PATIENCE:
+            if now_had != had:
+                began, had = time.monotonic(), now_had
+            elif time.monotonic() - began > PATIENCE:
                 raise QueueUnavailable(
                     f"the queue {self._lock} is held for more than {PATIENCE:.0f} s, as by a process that was stopped in it"
                     + self._who()
                 )
-            time.sleep(PAUSES[min(looks, len(PAUSES) - 1)])
+            time.sleep(PAUSES[min(looks, len(PAUSES) - 1)] * _upper_half())
             looks += 1
 
     def _who(self) -> str:
@@ -224,6 +232,11 @@ class Queue:
             raise QueueUnavailable(f"the queue's lock {self._lock} can't be opened: {fault.strerror}") from fault
         self.modes.share(descriptor)
         return descriptor
+
+
+def _upper_half() -> float:
+    """Between 0.5 and 1, other in each process and each time: the clock's last microseconds (`random` is slow to import)."""
+    return 0.5 + time.monotonic_ns() // 1000 % 512 / 1024
 
 
 def _try(descriptor: int, path: str) -> bool:
