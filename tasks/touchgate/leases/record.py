@@ -60,7 +60,8 @@ assert set(_TYPES) == {field.name for field in fields(Record)}  # noqa: S101 - t
 
 def printable(text: str, longest: int = 500) -> str:
     """`text` without control characters: it is written by others and ends up on a terminal."""
-    return "".join(letter if letter.isprintable() else "?" for letter in text[:longest])
+    shown = text[:longest]
+    return shown if shown.isprintable() else "".join(letter if letter.isprintable() else "?" for letter in shown)
 
 
 def parse(text: str) -> Record | None:
